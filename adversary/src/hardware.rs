@@ -18,7 +18,7 @@ use crate::promise::Promise;
 use crate::rule::Rule;
 use crate::scenario::Removed;
 use crate::schedule::{self, below, give_up, steps};
-use crate::sites::{self, Site};
+use crate::sites::{self, common, Access, Kind, Site};
 use crate::timeline::Timeline;
 use crate::tlb::{Filled, Invalidation, Tag, Tlb, Walked, Walking};
 
@@ -31,6 +31,10 @@ pub(crate) struct Model {
     pub(crate) capabilities: Capabilities,
     /// A hypervisor may flush for CPUs that are not running.
     pub(crate) elsewhere: bool,
+    /// Interrupts arrive that cannot be masked.
+    pub(crate) unmasked: bool,
+    /// Stores may be late.
+    pub(crate) late: bool,
     /// The hardware acts by itself at one step in this many; 0 for never.
     pub(crate) eagerness: u32,
     /// What is taken away: promises that the hardware does not keep.
@@ -83,6 +87,8 @@ pub(crate) struct Frame {
     pub(crate) clean: u64,
     /// Its content: every access is a store there.
     content: u32,
+    /// Every store to it is a store there.
+    stored: u32,
 }
 
 /// A rule that was broken, and how.
@@ -119,22 +125,41 @@ pub(crate) struct Hardware {
     /// The record looks at the newest values, which is no access of any CPU.
     looking: Cell<bool>,
     handler: fn(),
+    /// Handles an interrupt that cannot be masked.
+    unmasked: fn(),
+    /// A CPU handles one now.
+    handles: Cell<bool>,
     /// The place of the access that is made now.
     site: Cell<Site>,
     /// The access whose ordering is weaker than its source says.
-    weakened: Option<(Site, Ordering)>,
+    weakened: Option<(Access, Ordering)>,
+    /// A load may read an old value once in so many times. What a store leaves out shows in old values.
+    freshness: u32,
     /// The programs that have not ended.
     running: Cell<usize>,
+    /// Roots with tags that were given back: no CPU may run one under the other.
+    given_back: RefCell<Vec<(u32, Tag)>>,
     pub(crate) timeline: RefCell<Timeline>,
     broken: RefCell<Option<Broken>>,
 }
 
 impl Hardware {
-    pub(crate) fn new(model: Model, paging: Rc<dyn Paging>, recorded: bool, handler: fn()) -> Self {
+    pub(crate) fn new(
+        model: Model,
+        paging: Rc<dyn Paging>,
+        recorded: bool,
+        (handler, unmasked): (fn(), fn()),
+    ) -> Self {
         let threads = model.cpus + model.devices;
         let atomic = !model.removed.contains(&Removed::Promise(Promise::MultiCopyAtomic));
         let mut views = Memory::new(threads, atomic);
-        let frames = (0..model.frames).map(|_| Frame { content: views.add(0), ..Frame::default() }).collect();
+        let frames = (0..model.frames)
+            .map(|_| Frame { content: views.add(0), stored: views.add(0), ..Frame::default() })
+            .collect();
+        let weakened = model.removed.iter().find_map(|removed| match removed {
+            Removed::Ordering(access, to) => Some((*access, *to)),
+            _ => None,
+        });
         Self {
             model,
             cores: (0..model.cpus).map(|_| Core::default()).collect(),
@@ -153,12 +178,13 @@ impl Hardware {
             walker: Cell::new(None),
             looking: Cell::new(false),
             handler,
+            unmasked,
+            handles: Cell::new(false),
             site: Cell::new(Site::NOWHERE),
-            weakened: model.removed.iter().find_map(|removed| match removed {
-                Removed::Ordering(site, to) => Some((*site, *to)),
-                _ => None,
-            }),
+            weakened,
+            freshness: 1 << below(4),
             running: Cell::new(threads),
+            given_back: RefCell::default(),
             timeline: RefCell::new(Timeline::new(threads, model.devices, recorded)),
             broken: RefCell::new(None),
         }
@@ -203,6 +229,7 @@ impl Hardware {
 
     /// The thread's program has ended. A CPU goes on answering interrupts until all programs have ended.
     pub(crate) fn retire(&self) {
+        self.views.borrow_mut().settle_thread(self.me());
         self.running.set(self.running.get() - 1);
         while self.running.get() > 0 {
             if self.me() < self.cores.len() {
@@ -222,8 +249,13 @@ impl Hardware {
 
     /// A point at which anything may happen.
     pub(crate) fn step(&self) {
-        if self.pause() && self.me() < self.cores.len() && below(2) == 0 {
-            self.take_interrupt();
+        if self.pause() && self.me() < self.cores.len() {
+            if self.model.unmasked && below(4) == 0 {
+                self.take_unmasked();
+            }
+            if below(2) == 0 {
+                self.take_interrupt();
+            }
         }
     }
 
@@ -233,14 +265,23 @@ impl Hardware {
             return false;
         }
         self.point.load(Ordering::SeqCst);
+        self.make_late();
         self.act_by_itself();
         true
+    }
+
+    /// A store that the thread has gone past is made now, or still not.
+    fn make_late(&self) {
+        if self.views.borrow().is_late(self.me()) && below(2) == 0 {
+            self.views.borrow_mut().make_late(self.me());
+        }
     }
 
     /// A CPU that waits lets others go first.
     pub(crate) fn yield_here(&self) {
         if self.acting.get().is_none() {
             shuttle::thread::yield_now();
+            self.make_late();
             self.act_by_itself();
         }
     }
@@ -266,9 +307,20 @@ impl Hardware {
         core.off.set(0);
     }
 
+    /// An interrupt that cannot be masked arrives, but none arrives while one is handled.
+    fn take_unmasked(&self) {
+        if !self.handles.replace(true) {
+            let off = &self.core().off;
+            off.set(off.get() + 1);
+            (self.unmasked)();
+            off.set(off.get() - 1);
+            self.handles.set(false);
+        }
+    }
+
     pub(crate) fn send(&self, target: usize) {
         self.note(|| format!("send to CPU {target}"));
-        let mine = self.views.borrow().view(self.me());
+        let mine = if self.keeps(Promise::InterruptCarries) { self.view() } else { View::default() };
         self.cores[target].interrupt.borrow_mut().get_or_insert_default().join(&mine);
     }
 
@@ -293,7 +345,9 @@ impl Hardware {
 
     /// What this thread has stored and seen, for another thread that learns it by a lock.
     pub(crate) fn view(&self) -> View {
-        self.views.borrow().view(self.me())
+        let mut views = self.views.borrow_mut();
+        views.settle_thread(self.me());
+        views.view(self.me())
     }
 
     pub(crate) fn learn(&self, view: &View) {
@@ -350,13 +404,17 @@ impl Hardware {
     pub(crate) fn take_back(&self, frame: u32) {
         self.note(|| format!("free frame {frame}"));
         let content = self.frames.borrow()[frame as usize].content;
-        // Without a guard the run goes on to the use of a stale entry, which says more.
-        let looks = self.model.removed.iter().all(|removed| matches!(removed, Removed::Ordering(..)));
-        if looks && !self.views.borrow().knows(self.me(), content) {
+        if self.misses(content) {
             let what = format!("frame {frame} is freed by a CPU that does not know of the last access to it");
             self.break_rule(Rule::R1, self.me(), what);
         }
         self.frames.borrow_mut()[frame as usize].allocated = false;
+    }
+
+    /// Whether each access is judged by what the CPU that ends it knows. Without a guard the run goes on to the use of a
+    /// stale entry, which says more.
+    fn looks(&self) -> bool {
+        self.model.removed.iter().all(|removed| matches!(removed, Removed::Ordering(..) | Removed::Order(_)))
     }
 
     pub(crate) fn allocation(&self, frame: u32) -> u32 {
@@ -380,7 +438,15 @@ impl Hardware {
     }
 
     /// From now on, stores to the frame must set its mark anew.
-    pub(crate) fn declare_clean(&self, frame: u32) {
+    ///
+    /// The page that was `put` into the frame with this allocation is clean, and the CPU must know of the last store to
+    /// it. It may have left the frame since.
+    pub(crate) fn declare_clean(&self, frame: u32, put: Option<u32>) {
+        let Frame { stored, allocation, .. } = self.frames.borrow()[frame as usize];
+        if put == Some(allocation) && self.misses(stored) {
+            let what = format!("frame {frame} is clean for a CPU that does not know of the last store to it");
+            self.break_rule(Rule::R5, self.me(), what);
+        }
         let now = self.tick();
         self.frames.borrow_mut()[frame as usize].clean = now;
     }
@@ -404,6 +470,24 @@ impl Hardware {
         };
         if let Some((rule, what)) = found {
             self.break_rule(rule, column, what);
+        }
+    }
+
+    /// The tag is not the space's any more, whose tables start at `root`.
+    pub(crate) fn give_back(&self, root: u32, tag: Tag) {
+        let tag = self.tag(tag);
+        self.given_back.borrow_mut().push((root, tag));
+        for (number, core) in self.cores.iter().enumerate() {
+            self.judge_tag(number, core.root.get());
+        }
+    }
+
+    /// Judges the tag under which a CPU runs.
+    pub(crate) fn judge_tag(&self, column: usize, loaded: Option<(u32, u32, Tag)>) {
+        let Some((root, _, tag)) = loaded else { return };
+        if self.given_back.borrow().contains(&(root, tag)) {
+            let what = format!("root {root} is loaded under a tag that was given back");
+            self.break_rule(Rule::R4, column, what);
         }
     }
 
@@ -625,7 +709,9 @@ impl Hardware {
                 device.tlb.borrow_mut().forget(what);
             }
         }
-        self.outlast();
+        if !self.devices.is_empty() {
+            self.outlast();
+        }
     }
 
     /// What this CPU has stored, walks see from here on.
@@ -635,19 +721,56 @@ impl Hardware {
         stored
     }
 
+    /// The device starts to walk from this root. It sees all that is published.
+    pub(crate) fn start_device(&self, root: (u32, u32)) {
+        let device = &self.devices[0];
+        device.floor.borrow_mut().join(&self.view());
+        device.floor.borrow_mut().join(&self.views.borrow().published());
+        device.root.set(Some(root));
+        self.pause();
+    }
+
+    /// The device stops, and its TLB holds no entry of a program.
+    pub(crate) fn stop_device(&self) {
+        let device = &self.devices[0];
+        device.root.set(None);
+        let before = self.tick();
+        let flush = ceasefire::Flush::ALL;
+        device.tlb.borrow_mut().forget(Invalidation { tag: None, flush, before, drains: true });
+        self.outlast();
+        self.pause();
+    }
+
     /// An access lands in a frame.
-    fn touch(&self, frame: u32) {
-        let content = self.frames.borrow()[frame as usize].content;
-        self.views.borrow_mut().store(self.me(), content, 0, Ordering::Relaxed);
+    fn touch(&self, entry: &Filled, store: bool) {
+        let Frame { content, stored, .. } = self.frames.borrow()[entry.frame as usize];
+        let mut views = self.views.borrow_mut();
+        views.touch(self.me(), content);
+        if let Some(used) = self.paging.used(entry) {
+            views.touch(self.me(), used);
+        }
+        if store {
+            views.touch(self.me(), stored);
+        }
+    }
+
+    /// A location for the accesses through a mapping: each is a store there.
+    pub(crate) fn add_used(&self) -> u32 {
+        self.views.borrow_mut().add(0)
+    }
+
+    /// Whether this CPU must know of the last access there, and does not.
+    pub(crate) fn misses(&self, used: u32) -> bool {
+        self.looks() && !self.views.borrow().knows(self.me(), used)
     }
 
     /// Every access by the hardware so far has happened before what this CPU does next: an invalidation of all TLBs, or
     /// of a device's, is done.
     pub(crate) fn outlast(&self) {
         let mut views = self.views.borrow_mut();
-        for frame in self.frames.borrow().iter() {
-            views.teach(self.me(), frame.content);
-        }
+        let frames = self.frames.borrow();
+        let accessed = frames.iter().flat_map(|frame| [frame.content, frame.stored]);
+        accessed.chain(self.paging.all_used()).for_each(|location| views.teach(self.me(), location));
     }
 
     /// Whether every access that was translated before now has landed.
@@ -716,7 +839,7 @@ impl Hardware {
         core.in_flight.set(Some(self.tick()));
         self.pause();
         core.in_flight.set(None);
-        self.touch(entry.frame);
+        self.touch(&entry, store);
         let what = if store { "store" } else { "load" };
         self.note(|| format!("{what} page {page} in frame {}", entry.frame));
         self.judge(thread, &entry, root, store);
@@ -762,7 +885,7 @@ impl Hardware {
         self.note(|| {
             format!("{} page {page} in frame {}", if store { "store" } else { "load" }, entry.frame)
         });
-        self.touch(entry.frame);
+        self.touch(&entry, store);
         self.judge(thread, &entry, root.0, store);
         Some(entry.frame)
     }
@@ -787,21 +910,24 @@ enum Walk {
 pub(crate) struct Memories(pub(crate) Rc<Hardware>);
 
 impl Memories {
-    /// The ordering as this machine keeps it. `weaker` is what is left of `SeqCst` without consistency.
-    fn kept(&self, order: Ordering, weaker: Ordering) -> Ordering {
-        let site = self.0.site.get();
-        sites::note(site, order, weaker);
+    /// The ordering of the access that is made now, as this machine keeps it. `weaker` is what is left of `SeqCst`
+    /// without consistency.
+    fn kept(&self, kind: Kind, order: Ordering, weaker: Ordering) -> Ordering {
+        let access = Access { site: self.0.site.get(), kind };
         match self.0.weakened {
-            Some((weakened, Ordering::AcqRel)) if weakened == site => weaker,
-            Some((weakened, order)) if weakened == site => order,
+            Some((weakened, to)) if weakened == access => common(order, to),
             _ if order == Ordering::SeqCst && !self.0.keeps(Promise::Consistent) => weaker,
             _ => order,
         }
     }
 
-    fn pick(bound: u32) -> u32 {
-        // Mostly the newest value: a CPU that misses everything gets nowhere.
-        if below(4) == 0 {
+    /// Notes the access that is made now, and its ordering.
+    fn note(&self, kind: Kind, order: Ordering) {
+        sites::note(Access { site: self.0.site.get(), kind }, order);
+    }
+
+    fn pick(&self, bound: u32) -> u32 {
+        if below(self.0.freshness) == 0 {
             below(bound)
         } else {
             0
@@ -835,28 +961,37 @@ impl Checker for Memories {
                 .map_or_else(|| &machine.devices[thread - cpus].floor, |core| &core.floor);
             let newer = Cell::new(0);
             let pick: &mut dyn FnMut(u32) -> u32 = &mut |bound| {
-                newer.set(Self::pick(bound));
+                newer.set(self.pick(bound));
                 newer.get()
             };
             let value = machine.views.borrow().peek(thread, location, &floor.borrow(), pick);
             machine.walked.set((location, newer.get()));
             return value;
         }
-        let order = self.kept(order, Ordering::Acquire);
-        // A weakened access mostly shows what it may: that is what the run is for.
-        let weakened = machine.weakened.is_some_and(|(site, _)| site == machine.site.get());
+        self.note(Kind::Load, order);
+        let order = self.kept(Kind::Load, order, Ordering::Acquire);
+        // A weakened access often shows what it may: that is what the run is for.
+        let weakened = machine.weakened.is_some_and(|(access, _)| access.site == machine.site.get());
         machine.step();
-        let pick = if weakened { below } else { Self::pick };
-        machine.views.borrow_mut().load(machine.me(), location, order, &mut |bound| pick(bound))
+        let freely = weakened && below(2) == 0;
+        let mut pick = |bound| if freely { below(bound) } else { self.pick(bound) };
+        machine.views.borrow_mut().load(machine.me(), location, order, &mut pick)
     }
 
     fn store(&self, location: u32, value: u64, order: Ordering) {
         let machine = &*self.0;
-        let order = self.kept(order, Ordering::Release);
+        self.note(Kind::Store, order);
+        let order = self.kept(Kind::Store, order, Ordering::Release);
         machine.step();
         machine.tick();
         machine.note_stored(location, value);
-        machine.views.borrow_mut().store(machine.me(), location, value, order);
+        let late = machine.model.late && machine.acting.get().is_none() && order != Ordering::SeqCst;
+        let mut views = machine.views.borrow_mut();
+        if late && below(2) == 0 {
+            views.store_late(machine.me(), location, value, order);
+        } else {
+            views.store(machine.me(), location, value, order);
+        }
     }
 
     fn update(
@@ -875,10 +1010,19 @@ impl Checker for Memories {
         let result = if machine.walker.get().is_some() {
             machine.views.borrow_mut().mark(location, &mut noting)
         } else {
-            let orders = (self.kept(success, Ordering::AcqRel), self.kept(failure, Ordering::Acquire));
+            let orders = (
+                self.kept(Kind::Exchange, success, Ordering::AcqRel),
+                self.kept(Kind::Failure, failure, Ordering::Acquire),
+            );
+            let site = machine.site.get();
             machine.step();
-            let mut views = machine.views.borrow_mut();
-            views.update(machine.me(), location, orders, &mut noting, &mut Self::pick)
+            let mut pick = |bound| self.pick(bound);
+            let result =
+                machine.views.borrow_mut().update(machine.me(), location, orders, &mut noting, &mut pick);
+            let (kind, order) =
+                if result.is_ok() { (Kind::Exchange, success) } else { (Kind::Failure, failure) };
+            sites::note(Access { site, kind }, order);
+            result
         };
         if let (Ok(_), Some(value)) = (&result, stored) {
             machine.tick();
@@ -889,7 +1033,8 @@ impl Checker for Memories {
 
     fn fence(&self, order: Ordering) {
         let machine = &*self.0;
-        let order = self.kept(order, Ordering::AcqRel);
+        self.note(Kind::Fence, order);
+        let order = self.kept(Kind::Fence, order, Ordering::AcqRel);
         machine.step();
         machine.views.borrow_mut().fence(machine.me(), order);
     }

@@ -5,6 +5,8 @@
 
 #![warn(unreachable_pub)]
 
+mod cores;
+mod equivalent;
 mod hardware;
 mod kernel;
 mod lock;
@@ -16,10 +18,12 @@ mod promise;
 mod rule;
 mod schedule;
 mod sites;
+mod swaps;
 mod tables;
 mod timeline;
 mod tlb;
 
+pub use equivalent::{sources, Mark, Named, Source};
 pub use promise::{Promise, PROMISES};
 pub use rule::Rule;
 
@@ -30,4 +34,5 @@ mod scenarios;
 pub use check::{check, history, Checked, Found, Verdict};
 pub use scenario::{Removed, Scenario};
 pub use scenarios::{all, random};
-pub use sites::{weakenings, Site, Weakening};
+pub use sites::{accesses, Access, Kind, Site, Weakening};
+pub use swaps::{rewrite, Pair};

@@ -16,13 +16,20 @@
 //!
 //! A read-modify-write reads the newest value, and continues the release sequence of the value that it replaces.
 //!
-//! The model is stronger than C11 in two points: new values always come last in a location's order, and no load reads a
-//! value that is stored later. The published models say how far that goes (Lahav et al., "Repairing sequential
+//! A store that is not sequentially consistent may be *late*: the thread goes on with loads before the store is made, as
+//! with the store buffer of x86. Late stores are made in their order, before the thread's next read-modify-write,
+//! sequentially consistent store or releasing fence.
+//!
+//! The model is stronger than C11 in two points: but for late stores, new values come last in a location's order, and no
+//! load reads a value that is stored later. The published models say how far that goes (Lahav et al., "Repairing sequential
 //! consistency in C/C++11", PLDI 2017; Kang et al., "A promising semantics", POPL 2017).
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use ceasefire_atomics::Ordering;
+
+use crate::sites::{acquires, releases};
 
 /// For each location, the number of a value: no older one may be read. What is missing counts as 0.
 #[derive(Debug, Clone, Default)]
@@ -70,6 +77,16 @@ impl Location {
     }
 }
 
+/// A store that is not made yet.
+#[derive(Debug)]
+struct Late {
+    location: usize,
+    value: u64,
+    order: Ordering,
+    /// The view that it carries.
+    carried: Option<Rc<View>>,
+}
+
 /// One thread's knowledge.
 #[derive(Debug, Default)]
 struct Thread {
@@ -78,6 +95,21 @@ struct Thread {
     read: View,
     /// The view at the last releasing fence, which relaxed stores carry.
     released: Option<Rc<View>>,
+    /// Its late stores, oldest first.
+    late: VecDeque<Late>,
+    /// Those that were made. A later one that releases carries them.
+    made: View,
+}
+
+impl Thread {
+    /// The view that a store carries, apart from the store itself.
+    fn carried(&self, order: Ordering) -> Option<Rc<View>> {
+        if releases(order) {
+            Some(Rc::new(self.view.clone()))
+        } else {
+            self.released.clone()
+        }
+    }
 }
 
 /// All locations and all threads.
@@ -93,14 +125,6 @@ pub(crate) struct Memory {
 
 /// Chooses a number below the bound.
 pub(crate) type Pick<'a> = &'a mut dyn FnMut(u32) -> u32;
-
-fn acquires(order: Ordering) -> bool {
-    matches!(order, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst)
-}
-
-fn releases(order: Ordering) -> bool {
-    matches!(order, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst)
-}
 
 impl Memory {
     pub(crate) fn new(threads: usize, atomic: bool) -> Self {
@@ -146,36 +170,74 @@ impl Memory {
     }
 
     pub(crate) fn load(&mut self, thread: usize, location: u32, order: Ordering, pick: Pick<'_>) -> u64 {
+        let own = self.threads[thread].late.iter().rev().find(|late| late.location == location as usize);
+        if let Some(Late { value, .. }) = own {
+            return *value;
+        }
         let number = self.choose(thread, location as usize, order, pick);
         self.see(thread, location as usize, number, order)
     }
 
     pub(crate) fn store(&mut self, thread: usize, location: u32, value: u64, order: Ordering) {
-        self.push(thread, location as usize, value, order, None);
+        self.settle_thread(thread);
+        let carried = self.threads[thread].carried(order);
+        self.push(thread, location as usize, value, order, carried);
     }
 
+    /// A store that is made later, by [`Memory::make_late`] or before the thread's next access that orders it. It is not
+    /// sequentially consistent.
+    pub(crate) fn store_late(&mut self, thread: usize, location: u32, value: u64, order: Ordering) {
+        let thread = &mut self.threads[thread];
+        let carried = thread.carried(order);
+        thread.late.push_back(Late { location: location as usize, value, order, carried });
+    }
+
+    /// Makes a thread's oldest late store. False if there is none.
+    pub(crate) fn make_late(&mut self, thread: usize) -> bool {
+        let Some(Late { location, value, order, mut carried }) = self.threads[thread].late.pop_front() else {
+            return false;
+        };
+        if let (Some(carried), true) = (&mut carried, releases(order)) {
+            Rc::make_mut(carried).join(&self.threads[thread].made);
+        }
+        let number = self.locations[location].stored.len() as u32;
+        self.threads[thread].made.raise(location, number);
+        self.push(thread, location, value, order, carried);
+        true
+    }
+
+    /// Whether a thread has late stores.
+    pub(crate) fn is_late(&self, thread: usize) -> bool {
+        !self.threads[thread].late.is_empty()
+    }
+
+    /// Makes all late stores of a thread.
+    pub(crate) fn settle_thread(&mut self, thread: usize) {
+        while self.make_late(thread) {}
+    }
+
+    /// A store by the hardware, which is never late and whose value is of no interest.
+    pub(crate) fn touch(&mut self, thread: usize, location: u32) {
+        self.push(thread, location as usize, 0, Ordering::Relaxed, None);
+    }
+
+    /// Adds a value to a location. `carried` is the view that it carries, apart from the value itself.
     fn push(
         &mut self,
         thread: usize,
         location: usize,
         value: u64,
         order: Ordering,
-        follows: Option<Rc<View>>,
+        mut carried: Option<Rc<View>>,
     ) {
         let number = self.locations[location].stored.len() as u32;
         let thread = &mut self.threads[thread];
         thread.view.raise(location, number);
-        let own = if releases(order) { Some(Rc::new(thread.view.clone())) } else { thread.released.clone() };
-        let view = match (own, follows) {
-            (Some(own), Some(follows)) => {
-                let mut both = (*own).clone();
-                both.join(&follows);
-                Some(Rc::new(both))
-            }
-            (own, follows) => own.or(follows),
-        };
+        if let Some(carried) = &mut carried {
+            Rc::make_mut(carried).raise(location, number);
+        }
         let at = &mut self.locations[location];
-        at.stored.push(Stored { value, view });
+        at.stored.push(Stored { value, view: carried });
         if order == Ordering::SeqCst {
             at.consistent = number;
             if self.atomic {
@@ -193,6 +255,7 @@ impl Memory {
         change: &mut dyn FnMut(u64) -> Option<u64>,
         pick: Pick<'_>,
     ) -> Result<u64, u64> {
+        self.settle_thread(thread);
         let location = location as usize;
         let newest = self.locations[location].newest();
         let number = self.choose(thread, location, failure, pick);
@@ -206,11 +269,22 @@ impl Memory {
         };
         let Some(value) = change(old) else { return Err(self.see(thread, location, newest, failure)) };
         self.see(thread, location, newest, success);
-        self.push(thread, location, value, success, follows);
+        let carried = match (self.threads[thread].carried(success), follows) {
+            (Some(own), Some(follows)) => {
+                let mut both = (*own).clone();
+                both.join(&follows);
+                Some(Rc::new(both))
+            }
+            (own, follows) => own.or(follows),
+        };
+        self.push(thread, location, value, success, carried);
         Ok(old)
     }
 
     pub(crate) fn fence(&mut self, thread: usize, order: Ordering) {
+        if releases(order) {
+            self.settle_thread(thread);
+        }
         let thread = &mut self.threads[thread];
         if acquires(order) {
             thread.view.join(&thread.read);
@@ -255,6 +329,11 @@ impl Memory {
         Ok(old)
     }
 
+    /// What the machine has published: a device that starts sees it.
+    pub(crate) fn published(&self) -> View {
+        self.published.clone()
+    }
+
     /// The view of a thread, for a message that carries its stores: an interrupt.
     pub(crate) fn view(&self, thread: usize) -> View {
         self.threads[thread].view.clone()
@@ -280,6 +359,7 @@ impl Memory {
 
     /// Every thread knows every store so far.
     pub(crate) fn settle(&mut self) {
+        (0..self.threads.len()).for_each(|thread| self.settle_thread(thread));
         let mut all = View::default();
         for (number, location) in self.locations.iter().enumerate() {
             all.raise(number, location.newest());
@@ -375,6 +455,46 @@ mod tests {
             !buffers(Ordering::Relaxed, Ordering::Relaxed, true).contains(&(0, 0)),
             "the second fence sees the first"
         );
+    }
+
+    /// Each thread stores to one location and then exchanges or reads the other.
+    fn late(store: Ordering) -> BTreeSet<(u64, u64)> {
+        outcomes(|memory, pick| {
+            let (x, y) = (memory.add(1), memory.add(0));
+            if store == Ordering::SeqCst {
+                memory.store(0, x, 0, store);
+            } else {
+                memory.store_late(0, x, 0, store);
+            }
+            let own = memory.load(0, x, Ordering::Relaxed, pick);
+            assert_eq!(own, 0, "a thread reads its own late stores");
+            let read = memory.load(0, y, Ordering::SeqCst, pick);
+            let consistent = (Ordering::SeqCst, Ordering::SeqCst);
+            assert_eq!(memory.update(1, y, consistent, &mut |_| Some(1), pick), Ok(0));
+            let exchanged = memory.update(1, x, consistent, &mut |_| Some(1), pick).expect("it stores");
+            assert!(memory.make_late(0) == (store != Ordering::SeqCst) && !memory.make_late(0));
+            (read, exchanged)
+        })
+    }
+
+    #[test]
+    fn a_late_store_is_missed_by_an_exchange_that_follows_a_load_of_its_thread() {
+        assert_eq!(late(Ordering::Release), BTreeSet::from([(0, 1)]));
+        assert_eq!(late(Ordering::SeqCst), BTreeSet::from([(0, 0)]));
+    }
+
+    #[test]
+    fn late_stores_keep_their_order_and_carry_what_they_released() {
+        let seen = outcomes(|memory, pick| {
+            let (data, flag) = (memory.add(0), memory.add(0));
+            memory.store_late(0, data, 1, Ordering::Relaxed);
+            memory.store_late(0, flag, 1, Ordering::Release);
+            let before = memory.load(1, flag, Ordering::Acquire, pick);
+            memory.fence(0, Ordering::SeqCst);
+            assert_eq!(before, 0);
+            (memory.load(1, flag, Ordering::Acquire, pick), memory.load(1, data, Ordering::Relaxed, pick))
+        });
+        assert_eq!(seen, BTreeSet::from([(0, 0), (0, 1), (1, 1)]));
     }
 
     #[test]

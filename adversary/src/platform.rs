@@ -159,6 +159,7 @@ unsafe impl<S: System> Platform for Adverse<S> {
             hardware.pause();
         }
         core.root.set(Some((frame, allocation, tag)));
+        hardware.judge_tag(hardware.me(), core.root.get());
         if flush {
             hardware.forget(hardware.me(), self.invalidation(Some(tag), Flush::ALL), None);
         }

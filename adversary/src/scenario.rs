@@ -16,7 +16,7 @@ use crate::platform::Adverse;
 use crate::promise::Promise;
 use crate::rule::Rule;
 use crate::schedule::{self, give_up, Ran};
-use crate::sites::Site;
+use crate::sites::Access;
 use crate::tables::Tables;
 
 /// What a scenario takes away.
@@ -29,7 +29,9 @@ pub enum Removed {
     /// A promise of the hardware or of the platform.
     Promise(Promise),
     /// The ordering of an access, down to this one.
-    Ordering(Site, Ordering),
+    Ordering(Access, Ordering),
+    /// The order of two statements, in a copy of the engine: see `swaps`.
+    Order(u32),
 }
 
 impl Removed {
@@ -39,7 +41,8 @@ impl Removed {
             Self::Guard(guard) => format!("{guard:?}"),
             Self::Manager(guard) => format!("{guard:?}"),
             Self::Promise(promise) => format!("{promise:?}"),
-            Self::Ordering(site, to) => return format!("{site}={to:?}"),
+            Self::Ordering(Access { site, .. }, to) => return format!("{site}={to:?}"),
+            Self::Order(pair) => return format!("pair {pair}"),
         };
         let mut words = String::new();
         for letter in name.chars() {
@@ -82,6 +85,7 @@ pub struct Scenario {
     pub(crate) carried: Carried,
     pub(crate) lazy: bool,
     pub(crate) elsewhere: bool,
+    pub(crate) unmasked: bool,
     pub(crate) devices: usize,
     /// Runs before the CPUs start, as CPU 0.
     pub(crate) before: Program,
@@ -112,6 +116,7 @@ pub(crate) const PLAIN: Scenario = Scenario {
     carried: Carried::Interrupts,
     lazy: false,
     elsewhere: false,
+    unmasked: false,
     devices: 0,
     before: |_| (),
     programs: &[],
@@ -141,6 +146,12 @@ thread_local! {
 
 fn running() -> Option<Running> {
     RUNNING.with_borrow(Clone::clone)
+}
+
+fn handle_unmasked() {
+    if let Some(Running::Kernel(kernel)) = running() {
+        kernel.read_if_allowed();
+    }
 }
 
 fn handle_interrupt() {
@@ -189,11 +200,20 @@ impl Scenario {
             devices: self.devices,
             capabilities: self.capabilities(),
             elsewhere: self.elsewhere,
+            unmasked: self.unmasked,
+            // The record of the memory manager asks when each store was made.
+            late: self.manager.is_none(),
             eagerness: [1, 2, 4, 16][schedule::below(4) as usize],
             removed,
         };
+        let exchanged = removed.iter().find_map(|removed| match removed {
+            Removed::Order(pair) => Some(*pair),
+            _ => None,
+        });
+        ceasefire_atomics::exchange(exchanged.unwrap_or(0));
         let machine = |model: Model, paging| {
-            let hardware = Rc::new(Hardware::new(model, paging, recorded, handle_interrupt));
+            let handlers = (handle_interrupt as fn(), handle_unmasked as fn());
+            let hardware = Rc::new(Hardware::new(model, paging, recorded, handlers));
             ceasefire_atomics::install(Some(Rc::new(Memories(Rc::clone(&hardware)))));
             hardware
         };

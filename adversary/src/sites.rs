@@ -1,7 +1,8 @@
-//! The atomic accesses of the engine, each by its place in the sources, and what is left of them when they are weakened.
+//! The atomic accesses of the engine, each by its place in the sources, and the next weaker orderings of each.
 //!
-//! An ordering that no scenario misses is not tested. So each access is weakened by itself, in all scenarios: first to
-//! acquire and release, then to nothing. The checker does so at the access, and the engine is not built anew.
+//! An ordering that no scenario misses is not tested. So each access is weakened by itself, by one step, in all
+//! scenarios that make it. A weaker ordering allows all that a stronger one allows, so one step suffices. The checker
+//! does so at the access, and the engine is not built anew.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,79 +26,143 @@ pub struct Site {
 
 impl Site {
     pub(crate) const NOWHERE: Self = Self { file: "", line: 0, column: 0 };
+
+    /// The path inside the engine's sources; `None` for an access of the checker's own kernel.
+    pub fn inside(&self) -> Option<&'static str> {
+        self.file.rsplit_once("engine/src/").map(|(_, inner)| inner)
+    }
 }
 
 impl fmt::Display for Site {
     /// The path inside the engine, and the line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = self.file.rsplit_once("engine/src/").map_or(self.file, |(_, inner)| inner);
-        write!(f, "{file}:{}:{}", self.line, self.column)
+        write!(f, "{}:{}:{}", self.inside().unwrap_or(self.file), self.line, self.column)
     }
 }
 
-/// An access with its ordering, and what is left of it without consistency.
-type Seen = BTreeMap<Site, Vec<(Ordering, Ordering)>>;
+/// What an ordering belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A load.
+    Load,
+    /// A store.
+    Store,
+    /// A read-modify-write that stores.
+    Exchange,
+    /// The load of one that stores nothing.
+    Failure,
+    /// A fence.
+    Fence,
+}
+
+impl Kind {
+    /// The orderings that are one step weaker than `order`, for this kind.
+    pub fn weaker(self, order: Ordering) -> &'static [Ordering] {
+        match (self, order) {
+            (Self::Load | Self::Failure, Ordering::SeqCst) => &[Ordering::Acquire],
+            (Self::Store, Ordering::SeqCst) => &[Ordering::Release],
+            (Self::Exchange | Self::Fence, Ordering::SeqCst) => &[Ordering::AcqRel],
+            (_, Ordering::AcqRel) => &[Ordering::Acquire, Ordering::Release],
+            (_, Ordering::Acquire | Ordering::Release) => &[Ordering::Relaxed],
+            _ => &[],
+        }
+    }
+}
+
+/// The ordering that promises only what both promise.
+pub(crate) fn common(one: Ordering, other: Ordering) -> Ordering {
+    let both = |promises: fn(Ordering) -> bool| promises(one) && promises(other);
+    match (both(acquires), both(releases)) {
+        (true, true) if one == other => one,
+        (true, true) => Ordering::AcqRel,
+        (true, false) => Ordering::Acquire,
+        (false, true) => Ordering::Release,
+        (false, false) => Ordering::Relaxed,
+    }
+}
+
+pub(crate) fn acquires(order: Ordering) -> bool {
+    matches!(order, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst)
+}
+
+pub(crate) fn releases(order: Ordering) -> bool {
+    matches!(order, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst)
+}
+
+/// An atomic access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Access {
+    /// Where it stands.
+    pub site: Site,
+    /// What it is.
+    pub kind: Kind,
+}
 
 thread_local! {
-    /// The accesses that were made, if they are collected.
-    static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) };
+    /// The accesses that were made, if they are collected, with their orderings.
+    static SEEN: RefCell<Option<BTreeMap<Access, Ordering>>> = const { RefCell::new(None) };
 }
 
 /// Notes an access, if accesses are collected.
-pub(crate) fn note(site: Site, order: Ordering, weaker: Ordering) {
+pub(crate) fn note(access: Access, order: Ordering) {
     SEEN.with_borrow_mut(|seen| {
-        let Some(seen) = seen else { return };
-        let orders = seen.entry(site).or_default();
-        if !orders.contains(&(order, weaker)) {
-            orders.push((order, weaker));
+        if let Some(seen) = seen {
+            seen.insert(access, order);
         }
     });
 }
 
-/// An access whose ordering can be weakened.
+/// The accesses of the engine that a scenario makes in so many schedules, with their orderings.
+pub fn accesses(scenario: &Scenario, schedules: u64) -> BTreeMap<Access, Ordering> {
+    SEEN.set(Some(BTreeMap::new()));
+    let _ = check(scenario, &[], 0, schedules, false);
+    let mut seen = SEEN.take().unwrap_or_default();
+    seen.retain(|access, _| access.site.inside().is_some());
+    seen
+}
+
+/// An access with a weaker ordering than its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weakening {
     /// The access.
-    pub site: Site,
+    pub access: Access,
     /// Its ordering.
     pub from: Ordering,
-    /// The weaker one. `AcqRel` stands for all that is left of `SeqCst` without consistency.
+    /// The weaker one.
     pub to: Ordering,
-}
-
-/// The weakenings of all accesses that a scenario makes in a few schedules.
-pub fn weakenings(scenario: &Scenario) -> Vec<Weakening> {
-    SEEN.set(Some(Seen::new()));
-    let _ = check(scenario, &[], 0, 20, false);
-    let seen = SEEN.take().unwrap_or_default();
-    let mut found = Vec::new();
-    for (site, orders) in seen {
-        // The ordering of a failure goes with that of the success.
-        let strongest = orders.iter().map(|(from, _)| *from).max_by_key(|from| strength(*from));
-        let Some(from) = strongest else { continue };
-        let steps: &[Ordering] = match from {
-            Ordering::SeqCst => &[Ordering::AcqRel, Ordering::Relaxed],
-            Ordering::AcqRel => &[Ordering::Acquire, Ordering::Release, Ordering::Relaxed],
-            Ordering::Acquire | Ordering::Release => &[Ordering::Relaxed],
-            _ => &[],
-        };
-        found.extend(steps.iter().map(|&to| Weakening { site, from, to }));
-    }
-    found
-}
-
-fn strength(order: Ordering) -> u32 {
-    match order {
-        Ordering::Relaxed => 0,
-        Ordering::Acquire | Ordering::Release => 1,
-        Ordering::AcqRel => 2,
-        _ => 3,
-    }
 }
 
 impl Weakening {
     /// What it takes away, for [`check`](crate::check()).
     pub fn removed(self) -> Removed {
-        Removed::Ordering(self.site, self.to)
+        Removed::Ordering(self.access, self.to)
+    }
+}
+
+impl fmt::Display for Weakening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { access: Access { site, kind }, from, to } = self;
+        let kind = format!("{kind:?}").to_lowercase();
+        write!(f, "{site} {kind} {from:?} -> {to:?}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_weaker_promises_less_and_ends_at_nothing() {
+        for kind in [Kind::Load, Kind::Store, Kind::Exchange, Kind::Failure, Kind::Fence] {
+            let mut left = vec![Ordering::SeqCst];
+            while let Some(order) = left.pop() {
+                for &weaker in kind.weaker(order) {
+                    assert_eq!(common(order, weaker), weaker, "{kind:?}: {order:?} and {weaker:?}");
+                    assert_ne!(order, weaker);
+                    left.push(weaker);
+                }
+            }
+        }
+        assert_eq!(common(Ordering::Acquire, Ordering::Release), Ordering::Relaxed);
     }
 }

@@ -182,6 +182,8 @@ struct Mapping {
     page: u64,
     frame: u32,
     allocation: u32,
+    /// Every access through it is a store there.
+    used: u32,
     /// No CPU may use it any more, by this rule.
     ended: Option<Rule>,
     /// No CPU may store through it any more, by this rule.
@@ -208,13 +210,19 @@ impl Tables {
     pub(crate) fn mapping(&self, hardware: &Hardware, tag: Tag, page: u64, frame: u32) -> u32 {
         let allocation = hardware.allocation(frame);
         let mut mappings = self.mappings.borrow_mut();
-        mappings.push(Mapping { page, frame, allocation, ended: None, narrowed: None });
+        let used = hardware.add_used();
+        mappings.push(Mapping { page, frame, allocation, used, ended: None, narrowed: None });
         hardware.warm(tag, page);
         mappings.len() as u32 - 1
     }
 
     /// No CPU may use the mapping any more.
-    pub(crate) fn end_mapping(&self, mapping: u32, rule: Rule) {
+    pub(crate) fn end_mapping(&self, hardware: &Hardware, mapping: u32, rule: Rule) {
+        let Mapping { page, used, .. } = self.mappings.borrow()[mapping as usize];
+        if hardware.misses(used) {
+            let what = format!("page {page} is gone for a CPU that does not know of the last access to it");
+            hardware.break_rule(rule, hardware.me(), what);
+        }
         self.mappings.borrow_mut()[mapping as usize].ended.get_or_insert(rule);
     }
 
@@ -245,6 +253,14 @@ impl Paging for Tables {
         }
         let exchanged = entry.compare_exchange(old.bits, marked.0, Ordering::Relaxed, Ordering::Relaxed);
         exchanged.is_ok().then_some(read(marked, old.stood))
+    }
+
+    fn used(&self, entry: &Filled) -> Option<u32> {
+        Some(self.mappings.borrow()[entry.number as usize].used)
+    }
+
+    fn all_used(&self) -> Vec<u32> {
+        self.mappings.borrow().iter().map(|mapping| mapping.used).collect()
     }
 
     fn judge(&self, entry: &Filled, frame: Frame, store: bool) -> Option<(Rule, String)> {

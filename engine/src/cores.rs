@@ -9,6 +9,7 @@ use crate::flush::Flush;
 use crate::lazy::Ledger;
 use crate::platform::Platform;
 use crate::space::{Reading, Tagged};
+use crate::transport::GlobalAsids;
 use crate::{AddressSpace, Asid, AtomicCpuSet, Cpu, CpuId, CpuSet, Engine, Generation, Root, SpaceId, Stamp};
 
 /// A space with this number, which has an ASID from birth or is on slots.
@@ -128,6 +129,11 @@ impl Debts {
         self.0.enter((cpus, false), 1, (now, length), |_| true)
     }
 
+    /// `Ledger::enter` of one debt of any CPU.
+    pub fn enter_everywhere(&self, (now, length): (u64, u64)) -> Stamp {
+        self.0.enter((&CpuSet::new(), true), 1, (now, length), |_| true)
+    }
+
     /// `Ledger::close_after`.
     pub fn close_after(&self, length: u64, now: u64) {
         self.0.close_after(length, now);
@@ -140,6 +146,33 @@ impl Debts {
             flush();
             self.0.leave(closed, cpu);
         }
+    }
+
+    /// The order of `Engine::sweep_everywhere`: `flush` flushes everything on every CPU.
+    pub fn sweep_everywhere(&self, flush: impl FnOnce()) {
+        let closed = self.0.closed();
+        if self.0.begin_broadcast(closed) {
+            flush();
+            self.0.leave_all(closed);
+            self.0.end_broadcast();
+        }
+    }
+
+    /// The order of `Engine::settle_everywhere`: `flush` flushes everything on every CPU.
+    pub fn settle_everywhere(&self, flush: impl FnOnce()) {
+        let closed = self.0.closed();
+        flush();
+        self.0.leave_all(closed);
+    }
+
+    /// `Ledger::leave_for_good`.
+    pub fn leave_for_good(&self, cpu: CpuId) {
+        self.0.leave_for_good(cpu);
+    }
+
+    /// `Ledger::settled`.
+    pub fn settled(&self) -> Stamp {
+        self.0.settled()
     }
 
     /// `Ledger::advance`. Returns the number of debts that it settled.
@@ -156,6 +189,34 @@ impl Debts {
 }
 
 impl Default for Debts {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The pool of global ASIDs.
+#[derive(Debug)]
+pub struct Pool(GlobalAsids);
+
+impl Pool {
+    /// `GlobalAsids::new`.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(GlobalAsids::new())
+    }
+
+    /// `GlobalAsids::take` of one of the ASIDs from 1 on and below `end`.
+    pub fn take(&self, end: u32, flush: impl FnMut(), wait: impl FnMut(&dyn Fn() -> bool)) -> Option<Asid> {
+        self.0.take(1..end, 1, flush, wait)
+    }
+
+    /// `GlobalAsids::free`.
+    pub fn free(&self, asid: Asid) {
+        self.0.free(asid);
+    }
+}
+
+impl Default for Pool {
     fn default() -> Self {
         Self::new()
     }

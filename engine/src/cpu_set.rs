@@ -281,18 +281,23 @@ impl AtomicCpuSet {
     pub(crate) fn insert(&self, cpu: CpuId) {
         let (at, bit) = summary_of(cpu.word());
         self.words[cpu.word()].fetch_or(cpu.bit(), Ordering::SeqCst);
-        if self.summary[at].load(Ordering::SeqCst) & bit == 0 {
+        // A CPU that joins after a drain has read the drain's exchange of the word. So it reads the summary as the drain
+        // left it.
+        if self.summary[at].load(Ordering::Relaxed) & bit == 0 {
             self.summary[at].fetch_or(bit, Ordering::SeqCst);
         }
     }
 
     /// Removes a CPU. True if it was a member.
+    ///
+    /// A flush that does not find the CPU acquires what the CPU did before it left.
     pub(crate) fn remove(&self, cpu: CpuId) -> bool {
-        self.words[cpu.word()].fetch_and(!cpu.bit(), Ordering::SeqCst) & cpu.bit() != 0
+        self.words[cpu.word()].fetch_and(!cpu.bit(), Ordering::Release) & cpu.bit() != 0
     }
 
     /// Whether the CPU is a member.
     pub fn contains(&self, cpu: CpuId) -> bool {
+        // Equivalent to Relaxed: the engine asks a CPU's own bit alone.
         self.words[cpu.word()].load(Ordering::SeqCst) & cpu.bit() != 0
     }
 
@@ -344,9 +349,9 @@ impl AtomicCpuSet {
             if self.summary[at].load(Ordering::SeqCst) == 0 {
                 continue;
             }
-            each_bit(self.summary[at].swap(0, Ordering::SeqCst), |bit| {
+            each_bit(self.summary[at].swap(0, Ordering::Relaxed), |bit| {
                 let word = at * WORD + bit;
-                each_bit(self.words[word].swap(0, Ordering::SeqCst), |member| {
+                each_bit(self.words[word].swap(0, Ordering::AcqRel), |member| {
                     take(CpuId((word * WORD + member) as u16));
                 });
             });

@@ -13,7 +13,7 @@
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 pub use std::panic::Location as Place;
 use std::rc::Rc;
@@ -65,6 +65,20 @@ thread_local! {
 /// Puts a checker in charge of every access that this thread makes from here on, or none.
 pub fn install(checker: Option<Rc<dyn Checker>>) {
     CHECKER.set(checker);
+}
+
+thread_local! {
+    static EXCHANGED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Exchanges a pair of statements of a copy of the engine, for this thread; 0 for none.
+pub fn exchange(pair: u32) {
+    EXCHANGED.set(pair);
+}
+
+/// Whether a pair of statements is exchanged. Only a copy of the engine asks, whose statements were rewritten.
+pub fn is_exchanged(pair: u32) -> bool {
+    EXCHANGED.get() == pair
 }
 
 fn checker() -> Option<Rc<dyn Checker>> {

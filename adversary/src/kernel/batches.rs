@@ -18,7 +18,8 @@ impl Kernel {
                     Err(owed) => {
                         self.hardware().note(|| format!("frame {} is let go, owing", owed.get().0));
                         // Its content is somewhere else by now, so no store may land in it.
-                        self.hardware().declare_clean(owed.get().0);
+                        let frame = owed.get().0;
+                        self.hardware().declare_clean(frame, Some(self.hardware().allocation(frame)));
                         self.owing.borrow_mut().push(owed);
                     }
                 };
@@ -81,12 +82,13 @@ impl Kernel {
                 if !pte.present() {
                     return;
                 }
+                let allocation = self.hardware().allocation(pte.frame());
                 let mut unmapping = batch.take(Page(pte.frame()));
                 unmapping.narrow(&lock, address(page), PageSize::KIB_4, || self.narrow(space, page, &gone));
                 unmapping.withhold();
                 drop(lock);
                 if let Some(permit) = batch.write_permit() {
-                    self.write(permit);
+                    self.write(permit, allocation);
                 }
             },
         );
@@ -105,12 +107,13 @@ impl Kernel {
                 if !pte.present() {
                     return;
                 }
+                let allocation = self.hardware().allocation(pte.frame());
                 let mut unmapping = batch.take(Page(pte.frame()));
                 unmapping.clear(&lock, address(page), PageSize::KIB_4, || self.take(space, page, 0, &gone));
                 unmapping.withhold();
                 drop(lock);
                 if let Some(permit) = batch.write_permit() {
-                    let page = self.write(permit);
+                    let page = self.write(permit, allocation);
                     batch.flush();
                     self.free(page);
                 }
@@ -118,10 +121,10 @@ impl Kernel {
         );
     }
 
-    fn write(&self, permit: WritePermit<Page>) -> Page {
+    fn write(&self, permit: WritePermit<Page>, allocation: u32) -> Page {
         let frame = permit.page().0;
         self.hardware().note(|| format!("frame {frame} is clean, and is written"));
-        self.hardware().declare_clean(frame);
+        self.hardware().declare_clean(frame, Some(allocation));
         self.hardware().step();
         permit.into_page()
     }

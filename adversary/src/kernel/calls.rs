@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ceasefire::{Batch, Gather, Owed, PageSize, Schedule};
+use ceasefire::{Asid, Batch, Gather, Owed, PageSize, Schedule};
 
 use super::{address, Gone, Kernel, Page, Space};
 use crate::rule::Rule;
@@ -67,7 +67,7 @@ impl Kernel {
                     }
                 }
                 gather.finish();
-                self.promise(&gone, |tables, mapping| tables.end_mapping(mapping, Rule::R3));
+                self.end(&gone, Rule::R3);
             },
         );
     }
@@ -87,7 +87,7 @@ impl Kernel {
                         changes.hold(Page(old.frame()));
                     }
                 });
-                self.promise(&gone, |tables, mapping| tables.end_mapping(mapping, Rule::R3));
+                self.end(&gone, Rule::R3);
             },
         );
     }
@@ -132,7 +132,7 @@ impl Kernel {
                 }
                 drop(changes);
                 gather.finish();
-                self.promise(&gone, |tables, mapping| tables.end_mapping(mapping, Rule::R3));
+                self.end(&gone, Rule::R3);
                 drop(range);
             },
         );
@@ -169,7 +169,7 @@ impl Kernel {
                 }
                 drop(changes);
                 gather.finish();
-                self.promise(&gone, |tables, mapping| tables.end_mapping(mapping, Rule::R3));
+                self.end(&gone, Rule::R3);
             },
         );
     }
@@ -200,7 +200,7 @@ impl Kernel {
                 }
                 // The old translations are gone everywhere before the new one is visible.
                 changes.flush();
-                self.promise(&gone, |tables, mapping| tables.end_mapping(mapping, Rule::R7));
+                self.end(&gone, Rule::R7);
                 self.install(space, first, 1, new, true);
                 drop(changes);
                 gather.finish();
@@ -224,7 +224,7 @@ impl Kernel {
                 }
                 drop(changes);
                 gather.finish();
-                self.promise(&gone, |tables, mapping| tables.end_mapping(mapping, Rule::R3));
+                self.end(&gone, Rule::R3);
             },
         );
     }
@@ -246,7 +246,7 @@ impl Kernel {
                 changes.hold(Page(old.frame()));
                 drop(changes);
                 gather.finish();
-                self.promise(&gone, |tables, mapping| tables.end_mapping(mapping, Rule::R3));
+                self.end(&gone, Rule::R3);
             },
         );
     }
@@ -277,9 +277,13 @@ impl Kernel {
 
     /// Ends a space and gives its ASID back. Its pages and tables stay.
     pub(crate) fn end_space(&self, space: &Space) {
+        let asid = space.coherence.asid().filter(|asid| *asid != Asid::SHARED);
         while self.engine.retire(space.as_ref()).is_err() {
             self.hardware().take_interrupt();
             self.hardware().yield_here();
+        }
+        if let Some(asid) = asid {
+            self.hardware().give_back(space.root, asid.into());
         }
         self.hardware().note(|| format!("end of space {}", space.coherence.id().get()));
     }

@@ -3,6 +3,7 @@
 use ceasefire_atomics::Ordering;
 
 use super::{Kernel, Space};
+use crate::rule::Rule;
 
 impl Kernel {
     /// A timer tick.
@@ -62,8 +63,13 @@ impl Kernel {
     /// The device walks the tables of a space from here on.
     pub(crate) fn attach_device(&self, space: &Space) {
         space.coherence.attach_device();
-        let root = (space.root, self.hardware().allocation(space.root));
-        self.hardware().devices[0].root.set(Some(root));
+        self.hardware().start_device((space.root, self.hardware().allocation(space.root)));
+    }
+
+    /// The device stops.
+    pub(crate) fn detach_device(&self, space: &Space) {
+        self.hardware().stop_device();
+        space.coherence.detach_device();
     }
 
     /// The device stores to a page of its space.
@@ -110,6 +116,20 @@ impl Kernel {
     fn use_page(&self, page: u64, store: bool) -> Option<u32> {
         let runs = !self.hardware().core().resting.get();
         runs.then(|| self.hardware().access(false, page, store)).flatten()
+    }
+
+    /// The handler of an interrupt that cannot be masked reads page 1 of the program that runs here, if it may.
+    pub(crate) fn read_if_allowed(&self) {
+        let spaces = self.spaces.borrow().clone();
+        if let Some(space) = spaces.iter().find(|space| self.engine.may_access(&space.coherence)) {
+            let loaded = self.hardware().core().root.get().map(|(root, ..)| root);
+            if loaded == Some(space.root) {
+                self.hardware().access(false, 1, false);
+            } else {
+                let what = "a handler may access a space that is not loaded".to_owned();
+                self.hardware().break_rule(Rule::R4, self.hardware().me(), what);
+            }
+        }
     }
 
     /// The kernel loads from a page of its ranges on this CPU.

@@ -16,6 +16,7 @@ use std::rc::Rc;
 
 use ceasefire::{AddressSpace, Engine, Owed, RangeGuard, Root, Settled, TableGuard};
 
+use crate::cores::Cores;
 use crate::hardware::Hardware;
 use crate::lock::{Held, Lock};
 use crate::ordering::View;
@@ -125,6 +126,8 @@ pub(crate) struct Kernel {
     owing: RefCell<Vec<Owed<Page>>>,
     /// Numbers that a scenario's CPUs tell each other, in order with all else.
     pub(crate) flags: [ceasefire_atomics::AtomicU64; 4],
+    /// Parts of the engine by themselves.
+    pub(crate) cores: Cores,
 }
 
 impl Kernel {
@@ -140,6 +143,7 @@ impl Kernel {
             range_mapped: RefCell::default(),
             owing: RefCell::default(),
             flags: std::array::from_fn(|_| 0.into()),
+            cores: Cores::default(),
         }
     }
 
@@ -247,7 +251,7 @@ impl Kernel {
         let list = mapped.entry(page).or_default();
         // From now on a CPU may see the new translation.
         for &old in list.iter() {
-            self.tables.end_mapping(old, Rule::R7);
+            self.tables.end_mapping(self.hardware(), old, Rule::R7);
         }
         list.push(mapping);
         drop(mapped);
@@ -295,6 +299,10 @@ impl Kernel {
     }
 
     /// A call that took mappings away has returned.
+    fn end(&self, gone: &Gone, rule: Rule) {
+        self.promise(gone, |tables, mapping| tables.end_mapping(self.hardware(), mapping, rule));
+    }
+
     fn promise(&self, gone: &Gone, promise: impl Fn(&Tables, u32)) {
         gone.0.borrow().iter().for_each(|&mapping| promise(&self.tables, mapping));
     }

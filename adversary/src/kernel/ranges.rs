@@ -23,7 +23,7 @@ impl Kernel {
         let mut mapped = self.range_mapped.borrow_mut();
         let list = mapped.entry(page).or_default();
         for &old in list.iter() {
-            self.tables.end_mapping(old, Rule::R7);
+            self.tables.end_mapping(self.hardware(), old, Rule::R7);
         }
         list.push(mapping);
         drop(mapped);
@@ -60,7 +60,7 @@ impl Kernel {
                 }
                 gather.finish();
                 for mapping in self.range_mapped.borrow().get(&page).into_iter().flatten() {
-                    self.tables.end_mapping(*mapping, Rule::R3);
+                    self.tables.end_mapping(self.hardware(), *mapping, Rule::R3);
                 }
                 drop(lock);
             },

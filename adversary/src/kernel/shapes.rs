@@ -20,7 +20,7 @@ impl Kernel {
                 let old = changes.clear(address(first), HUGE, |lock| self.take(lock.space, first, 1, &gone));
                 // One size has gone everywhere before another is visible.
                 changes.flush();
-                self.promise(&gone, |tables, mapping| tables.end_mapping(mapping, Rule::R7));
+                self.end(&gone, Rule::R7);
                 for page in first..first + HUGE_PAGES {
                     let frame = self.allocate();
                     self.install(space, page, 0, frame, false);

@@ -115,13 +115,13 @@ impl Adverse<Managed> {
                 for page in pages(start, end) {
                     let entry = record.look(hardware, root(space), page);
                     if let Some(entry) = entry.filter(|entry| !entry.dirty()) {
-                        hardware.declare_clean(entry.frame().get());
+                        hardware.declare_clean(entry.frame().get(), None);
                     }
                 }
             }
             Event::WriteOut(frame) => {
                 hardware.note(|| format!("write frame {}", frame.get()));
-                hardware.declare_clean(frame.get());
+                hardware.declare_clean(frame.get(), None);
             }
             Event::Left { frame, block } => {
                 hardware.note(|| format!("let go of frame {}", frame.get()));

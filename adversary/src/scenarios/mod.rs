@@ -1,7 +1,9 @@
 //! The scenarios, in the order of the record of bugs: one file for each of its chapters.
 //!
-//! A scenario's name begins with the letter and the number of its entry in the record.
+//! A scenario's name begins with the letter and the number of its entry in the record. Chapter O is about orderings, and
+//! has no entries there.
 
+mod cores;
 mod deferred;
 mod devices;
 mod errata;
@@ -38,6 +40,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         errata::SCENARIOS,
         holes::SCENARIOS,
         memory::SCENARIOS,
+        cores::SCENARIOS,
     ];
     chapters.into_iter().flatten()
 }

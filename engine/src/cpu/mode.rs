@@ -30,9 +30,10 @@ impl Mode {
         Self { word: AtomicU32::new(KERNEL), reached: AtomicU64::new(Generation::FIRST.get()) }
     }
 
-    /// The CPU leaves the kernel: flushes may be deferred from here on.
+    /// The CPU leaves the kernel: flushes may be deferred from here on. A flush that defers acquires what the CPU has
+    /// done.
     pub(crate) fn leave_kernel(&self) {
-        self.word.store(USER, Ordering::SeqCst);
+        self.word.store(USER, Ordering::Release);
     }
 
     /// The CPU enters the kernel. True if flushes were deferred.
@@ -47,16 +48,20 @@ impl Mode {
     /// before.
     ///
     /// A word that says `PENDING` is not written again, so many flushes leave its cache line where it is. The read is
-    /// sequentially consistent: an entry that comes after it reads the raised generation.
+    /// sequentially consistent: an entry that comes after it reads the raised generation. An entry that exchanges the
+    /// word written here acquires it.
     pub(crate) fn defer(&self) -> bool {
-        let mut word = self.word.load(Ordering::SeqCst);
-        while word == USER {
-            match self.word.compare_exchange(USER, USER | PENDING, Ordering::SeqCst, Ordering::SeqCst) {
-                Ok(_) => return true,
-                Err(found) => word = found,
+        loop {
+            let word = self.word.load(Ordering::SeqCst);
+            if word != USER {
+                return word & PENDING != 0;
+            }
+            // Unseen down to Acquire: the model publishes the raise at once, Arm may publish this first.
+            let set = self.word.compare_exchange(USER, USER | PENDING, Ordering::AcqRel, Ordering::Relaxed);
+            if set.is_ok() {
+                return true;
             }
         }
-        word & PENDING != 0
     }
 
     /// The generation up to which the CPU has done every flush.

@@ -51,6 +51,7 @@ impl Inbox {
         if looks && self.is_closed() {
             return if self.from.remove(sender) { Posted::Closed } else { Posted::Expected };
         }
+        // Unseen down to Relaxed: the model makes an exchange at once, the language does not.
         if self.interrupted.swap(true, Ordering::SeqCst) {
             Posted::Expected
         } else {
@@ -67,6 +68,7 @@ impl Inbox {
     /// call finds the requests that were posted before this store; senders of all others read the store in
     /// [`Inbox::post`].
     pub(crate) fn close(&self) {
+        // Equivalent to Release: the store of `Inbox::empty`, which follows, is a full barrier.
         self.closed.store(true, Ordering::SeqCst);
     }
 
@@ -76,7 +78,8 @@ impl Inbox {
     /// A sender may have read an open inbox, and interrupted the CPU after it had gone. Hardware drops such an interrupt
     /// when it resets the CPU. So none counts as being on its way; otherwise no sender would ever interrupt again.
     pub(crate) fn open(&self) {
-        self.interrupted.store(false, Ordering::SeqCst);
+        // A sender that reads the inbox as open reads this too.
+        self.interrupted.store(false, Ordering::Relaxed);
         self.closed.store(false, Ordering::SeqCst);
     }
 
@@ -145,6 +148,7 @@ impl Request {
     /// them off until it has interrupted its targets. Otherwise an interrupt in between could start a flush, which
     /// would wait for answers to a request that no target has received.
     pub(crate) fn is_free(&self) -> bool {
+        // Equivalent to Relaxed: the stores of the next request depend on it.
         self.state.load(Ordering::Acquire) & ((1 << ANSWERS) - 1) == 0
     }
 
@@ -165,13 +169,13 @@ impl Request {
         self.count.store(count, Ordering::Relaxed);
         self.kind.store(size.shift() | tables | mixed, Ordering::Relaxed);
         let next = (self.state.load(Ordering::Relaxed) >> ANSWERS) + 1;
-        self.state.store(next << ANSWERS | u64::from(targets), Ordering::SeqCst);
+        self.state.store(next << ANSWERS | u64::from(targets), Ordering::Release);
         next << ANSWERS >> ANSWERS
     }
 
     /// Counts one target's answer. True if it was the last.
     pub(crate) fn answered_by_one(&self) -> bool {
-        self.state.fetch_sub(1, Ordering::AcqRel) & ((1 << ANSWERS) - 1) == 1
+        self.state.fetch_sub(1, Ordering::Release) & ((1 << ANSWERS) - 1) == 1
     }
 
     /// Whether every target of request `number` has answered: none is outstanding, or the next request has begun.

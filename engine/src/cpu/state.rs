@@ -45,37 +45,43 @@ impl Seen {
         SpaceId::new(self.loaded.load(Ordering::SeqCst))
     }
 
-    /// Publishes the loaded space. Sequentially consistent: either this CPU reads the new generation afterwards, or the
-    /// flush that raised it reads the space published here.
+    /// Publishes the loaded space. A switch passes a full barrier between this and its reads. So either it reads the new
+    /// generation, or the flush that raised it reads the space published here. A flush that reads an earlier value than
+    /// the name of a space, or than none, interrupts needlessly.
     pub(crate) fn set_loaded(&self, space: SpaceId) {
-        self.loaded.store(space.get(), Ordering::SeqCst);
+        self.loaded.store(space.get(), Ordering::Release);
     }
 
     pub(crate) fn is_lazy(&self) -> bool {
         self.lazy.load(Ordering::SeqCst)
     }
 
+    /// The same barrier follows where the CPU ceases to be lazy.
     pub(crate) fn set_lazy(&self, lazy: bool) {
-        self.lazy.store(lazy, Ordering::SeqCst);
+        self.lazy.store(lazy, Ordering::Release);
     }
 
     pub(crate) fn is_global(&self) -> bool {
-        self.tag.load(Ordering::SeqCst) & GLOBAL != 0
+        // Unseen down to Relaxed: no scenario flushes at the moment of a change.
+        self.tag.load(Ordering::Acquire) & GLOBAL != 0
     }
 
     pub(crate) fn asid(&self) -> Asid {
-        Asid::new(self.tag.load(Ordering::SeqCst) as u16)
+        Asid::new(self.tag.load(Ordering::Relaxed) as u16)
     }
 
     /// Whether the loaded space runs under `asid`, a global one.
     pub(crate) fn runs_under(&self, asid: Asid) -> bool {
-        self.tag.load(Ordering::SeqCst) == u32::from(asid.get()) | GLOBAL
+        // Unseen down to Relaxed: no scenario flushes at the moment of a change.
+        self.tag.load(Ordering::Acquire) == u32::from(asid.get()) | GLOBAL
     }
 
     /// Publishes the tag of the space whose root was just loaded, before the space is named. A CPU that reads the name
-    /// reads this tag or a later one.
+    /// reads this tag or a later one. A CPU that changes the tag of its loaded space names the same space again. So the
+    /// tag itself releases what the CPU did under the old one.
     pub(crate) fn set_tag(&self, asid: Asid, global: bool) {
-        self.tag.store(u32::from(asid.get()) | if global { GLOBAL } else { 0 }, Ordering::SeqCst);
+        // Unseen down to Relaxed: no scenario flushes at the moment of a change.
+        self.tag.store(u32::from(asid.get()) | if global { GLOBAL } else { 0 }, Ordering::Release);
     }
 }
 

@@ -87,7 +87,7 @@ impl<S: AsRef<AddressSpace>> Recorded<S> {
             space.in_flight.end_downgrade();
         }
         // Last: an operation that finds no open batch must find what this one left.
-        space.batches.fetch_sub(1, Ordering::SeqCst);
+        space.batches.fetch_sub(1, Ordering::Release);
     }
 }
 

@@ -437,8 +437,8 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
                 recorded
             }
             empty => {
-                // From here on, an operation that checks the space finds an open batch.
-                owner.batches.fetch_add(1, Ordering::SeqCst);
+                // From here on, an operation that checks the space under the page-table lock finds an open batch.
+                owner.batches.fetch_add(1, Ordering::Relaxed);
                 self.known += 1;
                 let (first, newest) = (generation, generation);
                 empty.insert(Recorded { space: space.clone(), first, newest, narrowed: false, lazy: false })

@@ -39,11 +39,13 @@ impl EpochSet {
         // Before the word: an operation that finds the CPU in its word relies on others to find it through the summary
         // too.
         let (at, summary) = (word / 64, 1 << (word % 64));
+        // Unseen down to Relaxed: in the model the exchange of the word publishes it, in the language it does not.
         if self.summary[at].load(Ordering::SeqCst) & summary == 0 {
+            // Unseen down to Relaxed: in the model the exchange of the word publishes it, too.
             self.summary[at].fetch_or(summary, Ordering::SeqCst);
         }
         let word = &self.words[word];
-        let mut held = word.load(Ordering::SeqCst);
+        let mut held = word.load(Ordering::Relaxed);
         loop {
             let members = match members(held, epoch) {
                 Some(members) => members,
@@ -55,7 +57,7 @@ impl EpochSet {
                 held,
                 named(epoch) | members | bit,
                 Ordering::SeqCst,
-                Ordering::SeqCst,
+                Ordering::Relaxed,
             ) {
                 Ok(_) => return true,
                 Err(newer) => held = newer,
@@ -67,10 +69,10 @@ impl EpochSet {
     pub(crate) fn remove(&self, epoch: u64, cpu: CpuId) {
         let (word, bit) = place(cpu);
         let word = &self.words[word];
-        let mut held = word.load(Ordering::SeqCst);
+        let mut held = word.load(Ordering::Relaxed);
         // Equivalent mutant `replace & with |`: to exchange a word for itself changes nothing.
         while members(held, epoch).is_some_and(|members| members & bit != 0) {
-            match word.compare_exchange_weak(held, held & !bit, Ordering::SeqCst, Ordering::SeqCst) {
+            match word.compare_exchange_weak(held, held & !bit, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(newer) => held = newer,
             }
@@ -81,9 +83,9 @@ impl EpochSet {
     pub(crate) fn clear(&self, epoch: u64) {
         for (word, _) in self.occupied(epoch) {
             let word = &self.words[word];
-            let mut held = word.load(Ordering::SeqCst);
+            let mut held = word.load(Ordering::Relaxed);
             while members(held, epoch).is_some_and(|members| members != 0) {
-                match word.compare_exchange_weak(held, named(epoch), Ordering::SeqCst, Ordering::SeqCst) {
+                match word.compare_exchange_weak(held, named(epoch), Ordering::Release, Ordering::Relaxed) {
                     Ok(_) => break,
                     Err(newer) => held = newer,
                 }

@@ -46,7 +46,7 @@ struct Epoch {
 
 impl Epoch {
     fn has_debts(&self, number: u64) -> bool {
-        self.newest.load(Ordering::SeqCst) == number
+        self.newest.load(Ordering::Relaxed) == number
     }
 
     fn needs_broadcast(&self, number: u64) -> bool {
@@ -103,17 +103,17 @@ impl Ledger {
 
     /// Whether the debts of a stamp are settled.
     pub(crate) fn is_settled(&self, stamp: Stamp) -> bool {
-        stamp.get() <= self.settled.load(Ordering::SeqCst)
+        stamp.get() <= self.settled.load(Ordering::Acquire)
     }
 
     /// The newest stamp whose debts are settled.
     pub(crate) fn settled(&self) -> Stamp {
-        Stamp::new(self.settled.load(Ordering::SeqCst))
+        Stamp::new(self.settled.load(Ordering::Acquire))
     }
 
     /// Whether debts can have been entered under a stamp.
     pub(crate) fn knows(&self, stamp: Stamp) -> bool {
-        stamp.get() <= self.open.load(Ordering::SeqCst)
+        stamp.get() <= self.open.load(Ordering::Relaxed)
     }
 
     /// Enters debts, and returns the stamp until which they stand. They are the debts of the `cpus` that are
@@ -129,9 +129,9 @@ impl Ledger {
         concerned: impl Fn(CpuId) -> bool,
     ) -> Stamp {
         loop {
-            let number = self.open.load(Ordering::SeqCst);
+            let number = self.open.load(Ordering::Relaxed);
             let epoch = self.epoch(number);
-            if now.saturating_sub(epoch.opened.load(Ordering::SeqCst)) >= length && self.close(number, now) {
+            if now.saturating_sub(epoch.opened.load(Ordering::Relaxed)) >= length && self.close(number, now) {
                 continue;
             }
             if everywhere {
@@ -145,7 +145,7 @@ impl Ledger {
                     || (concerned(cpu) && epoch.cpus.insert(number, cpu, || self.is_open(number)));
             }
             if anyone && !epoch.has_debts(number) {
-                epoch.newest.fetch_max(number, Ordering::SeqCst);
+                epoch.newest.fetch_max(number, Ordering::Relaxed);
             }
             // If the epoch was closed meanwhile, a CPU may have left it before it joined: the debt belongs to the next
             // epoch. The CPUs added to the old one cause at most a needless flush.
@@ -154,10 +154,10 @@ impl Ledger {
                     return Stamp::SETTLED;
                 }
                 // Equivalent mutant `replace < with <=`: the minimum of two equal values is either.
-                if now < epoch.opened.load(Ordering::SeqCst) {
-                    epoch.opened.fetch_min(now, Ordering::SeqCst);
+                if now < epoch.opened.load(Ordering::Relaxed) {
+                    epoch.opened.fetch_min(now, Ordering::Relaxed);
                 }
-                epoch.debts.fetch_add(debts, Ordering::SeqCst);
+                epoch.debts.fetch_add(debts, Ordering::Relaxed);
                 return Stamp::new(number);
             }
         }
@@ -171,12 +171,12 @@ impl Ledger {
     fn close(&self, number: u64, now: u64) -> bool {
         let next = number + 1;
         self.pass_unused();
-        if next > self.settled.load(Ordering::SeqCst) + EPOCHS as u64 {
+        if next > self.settled.load(Ordering::Relaxed) + EPOCHS as u64 {
             return false;
         }
         // Raised, not set: a CPU that is delayed here and carries an old time changes nothing.
-        self.epoch(next).opened.fetch_max(now, Ordering::SeqCst);
-        match self.open.compare_exchange(number, next, Ordering::SeqCst, Ordering::SeqCst) {
+        self.epoch(next).opened.fetch_max(now, Ordering::Relaxed);
+        match self.open.compare_exchange(number, next, Ordering::SeqCst, Ordering::Relaxed) {
             Ok(_) => true,
             // Equivalent mutant `replace > with >=`: the exchange fails only if the epoch is closed.
             // Equivalent mutant `replace > with ==`: a caller that goes on finds the epoch closed.
@@ -187,9 +187,9 @@ impl Ledger {
 
     /// Closes the open epoch if it has debts and is `length` old.
     pub(crate) fn close_after(&self, length: u64, now: u64) {
-        let number = self.open.load(Ordering::SeqCst);
+        let number = self.open.load(Ordering::Relaxed);
         let epoch = self.epoch(number);
-        if now.saturating_sub(epoch.opened.load(Ordering::SeqCst)) >= length && epoch.has_debts(number) {
+        if now.saturating_sub(epoch.opened.load(Ordering::Relaxed)) >= length && epoch.has_debts(number) {
             self.close(number, now);
         }
     }
@@ -197,8 +197,9 @@ impl Ledger {
     /// The closed epochs that are not settled.
     pub(crate) fn closed(&self) -> Closed {
         // In this order: epochs that are closed now, before the caller reads any generation.
+        // Unseen down to Relaxed: the model orders the consistent reads of the sets after it, the language does not.
         let open = self.open.load(Ordering::SeqCst);
-        Closed { first: self.settled.load(Ordering::SeqCst) + 1, end: open }
+        Closed { first: self.settled.load(Ordering::Relaxed) + 1, end: open }
     }
 
     /// Whether a CPU has debts in any of `closed`.
@@ -228,7 +229,7 @@ impl Ledger {
             cpus.clear(number);
             let needed = number << 1 | 1;
             // Equivalent mutant `replace - with +`: this number belongs to no epoch either, and is below the next one's.
-            let _ = everywhere.compare_exchange(needed, needed - 1, Ordering::SeqCst, Ordering::SeqCst);
+            let _ = everywhere.compare_exchange(needed, needed - 1, Ordering::Release, Ordering::Relaxed);
         }
     }
 
@@ -236,11 +237,11 @@ impl Ledger {
     /// to. If so, the caller is responsible until [`Ledger::end_broadcast`].
     pub(crate) fn begin_broadcast(&self, closed: Closed) -> bool {
         closed.numbers().any(|number| self.epoch(number).needs_broadcast(number))
-            && !self.broadcasting.swap(true, Ordering::SeqCst)
+            && !self.broadcasting.swap(true, Ordering::Relaxed)
     }
 
     pub(crate) fn end_broadcast(&self) {
-        self.broadcasting.store(false, Ordering::SeqCst);
+        self.broadcasting.store(false, Ordering::Relaxed);
     }
 
     /// Adds the CPUs that have debts in any of `closed` to `cpus`.
@@ -252,7 +253,7 @@ impl Ledger {
     pub(crate) fn closed_for(&self, closed: Closed, wait: u64, now: u64) -> Closed {
         // An epoch was closed when the next one was opened.
         let long =
-            |&number: &u64| now.saturating_sub(self.epoch(number + 1).opened.load(Ordering::SeqCst)) >= wait;
+            |&number: &u64| now.saturating_sub(self.epoch(number + 1).opened.load(Ordering::Relaxed)) >= wait;
         Closed { end: closed.first + closed.numbers().take_while(long).count() as u64, ..closed }
     }
 
@@ -260,7 +261,7 @@ impl Ledger {
     pub(crate) fn oldest(&self) -> Option<u64> {
         let Closed { first, end } = self.closed();
         let oldest = (first..=end).find(|&number| self.epoch(number).has_debts(number))?;
-        Some(self.epoch(oldest).opened.load(Ordering::SeqCst))
+        Some(self.epoch(oldest).opened.load(Ordering::Relaxed))
     }
 
     /// Settles the epochs in which no CPU has debts any more, oldest first. It passes those that had any to `account`.
@@ -268,7 +269,7 @@ impl Ledger {
         while let Some((number, since)) = self.first_done() {
             if self.settle(number) {
                 // From here on the set may be used again. A debt entered late counts there, and is not lost.
-                let debts = self.epoch(number).debts.swap(0, Ordering::SeqCst);
+                let debts = self.epoch(number).debts.swap(0, Ordering::Relaxed);
                 if debts > 0 {
                     account(Ended { debts, since });
                 }
@@ -290,24 +291,24 @@ impl Ledger {
     fn first_done(&self) -> Option<(u64, u64)> {
         let Closed { first, end } = self.closed();
         let epoch = self.epoch(first);
-        let since = epoch.opened.load(Ordering::SeqCst);
+        let since = epoch.opened.load(Ordering::Relaxed);
         (first < end && epoch.is_done(first)).then_some((first, since))
     }
 
     fn settle(&self, number: u64) -> bool {
-        self.settled.compare_exchange(number - 1, number, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        self.settled.compare_exchange(number - 1, number, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
     /// The stamp of the newest debts entered by now: once it is settled, so are all of them.
     pub(crate) fn last_owed(&self) -> Stamp {
-        let open = self.open.load(Ordering::SeqCst);
+        let open = self.open.load(Ordering::Relaxed);
         // A debt that is entered has raised `newest` before.
         Stamp::new(if self.epoch(open).has_debts(open) { open } else { open - 1 })
     }
 
     /// Closes the open epoch, so all debts are in closed ones. Does nothing if no set is free.
     pub(crate) fn close_all(&self, now: u64) {
-        let number = self.open.load(Ordering::SeqCst);
+        let number = self.open.load(Ordering::Relaxed);
         if self.epoch(number).has_debts(number) {
             self.close(number, now);
         }

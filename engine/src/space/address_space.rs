@@ -108,7 +108,7 @@ impl AddressSpace {
 
     /// Announces that a device no longer walks the tables, and that its TLB holds no entry of the space.
     pub fn detach_device(&self) {
-        let attached = self.devices.fetch_sub(1, Ordering::SeqCst);
+        let attached = self.devices.fetch_sub(1, Ordering::Release);
         debug_assert!(attached > 0, "{:?}: a device was detached that never was attached", self.id);
     }
 
@@ -146,7 +146,7 @@ impl AddressSpace {
 
     /// Whether a batch that recorded here is open.
     pub(crate) fn has_batches(&self) -> bool {
-        self.batches.load(Ordering::SeqCst) != 0
+        self.batches.load(Ordering::Acquire) != 0
     }
 
     /// Whether translations of this space were let go of owing and no flush of the space since has covered them.
@@ -156,13 +156,13 @@ impl AddressSpace {
 
     /// The stamp until which the space owes.
     pub(crate) fn stamp(&self) -> Stamp {
-        Stamp::stored(self.stamp.load(Ordering::SeqCst))
+        Stamp::stored(self.stamp.load(Ordering::Relaxed))
     }
 
     /// Records that translations cleared up to `generation` are owed until `stamp` is settled.
     pub(crate) fn owe_until(&self, stamp: Stamp, generation: Generation) {
         // The stamp first: a reader that sees the generation must see the stamp too.
-        self.stamp.fetch_max(stamp.get(), Ordering::SeqCst);
+        self.stamp.fetch_max(stamp.get(), Ordering::Relaxed);
         self.lazy.raise_to(generation);
     }
 

@@ -63,13 +63,14 @@ impl AtomicGeneration {
         Generation(self.load().0 + 1)
     }
 
-    /// Raises the generation to at least `to`.
+    /// Raises the generation to at least `to`. The exchange releases what the caller did, and what others released by
+    /// theirs stays released. A caller that finds the value there has nothing to say.
     pub(crate) fn raise_to(&self, to: Generation) {
         // Mostly the value is there already, and a load is cheaper than a failed exchange.
-        let mut at = self.0.load(Ordering::Acquire);
+        let mut at = self.0.load(Ordering::Relaxed);
         // Equivalent mutant `replace < with <=`: to exchange a value for itself changes nothing.
         while at < to.0 {
-            match self.0.compare_exchange_weak(at, to.0, Ordering::AcqRel, Ordering::Acquire) {
+            match self.0.compare_exchange_weak(at, to.0, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(newer) => at = newer,
             }
@@ -79,10 +80,10 @@ impl AtomicGeneration {
     /// Raises `self` to `last` if no flush before `first` is missing. The flushes from `first` to `last` are done, and
     /// `self` says that all up to it are. If one is missing, `self` stays, which claims too little and never too much.
     pub(crate) fn extend(&self, first: Generation, last: Generation) {
-        let mut at = self.0.load(Ordering::Acquire);
+        let mut at = self.0.load(Ordering::Relaxed);
         // Equivalent mutant `replace < with <=`: to exchange a value for itself changes nothing.
         while at < last.0 && at + 1 >= first.0 {
-            match self.0.compare_exchange_weak(at, last.0, Ordering::AcqRel, Ordering::Acquire) {
+            match self.0.compare_exchange_weak(at, last.0, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(newer) => at = newer,
             }

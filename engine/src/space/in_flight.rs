@@ -7,6 +7,9 @@ const DOWNGRADE: u64 = 1 << 32;
 
 /// The number of open gathers, in the lower half, and of batches that narrowed translations, in the upper half. They
 /// share a word, so a batch reads both with one load for each translation that it records.
+///
+/// A change is counted before the page-table lock is taken, or under it. So a CPU that finds the translation changed,
+/// under the lock, finds the count too. A CPU that finds the count gone acquires the flush.
 #[derive(Debug)]
 pub(crate) struct InFlight(AtomicU64);
 
@@ -16,34 +19,34 @@ impl InFlight {
     }
 
     pub(crate) fn begin_gather(&self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
+        self.0.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn end_gather(&self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.fetch_sub(1, Ordering::Release);
     }
 
     pub(crate) fn begin_downgrade(&self) {
-        self.0.fetch_add(DOWNGRADE, Ordering::SeqCst);
+        self.0.fetch_add(DOWNGRADE, Ordering::Relaxed);
     }
 
     pub(crate) fn end_downgrade(&self) {
-        self.0.fetch_sub(DOWNGRADE, Ordering::SeqCst);
+        self.0.fetch_sub(DOWNGRADE, Ordering::Release);
     }
 
     /// Whether there is any.
     pub(crate) fn any(&self) -> bool {
-        self.0.load(Ordering::SeqCst) != 0
+        self.0.load(Ordering::Acquire) != 0
     }
 
     /// Whether there is any besides the downgrade of the caller, if `mine` says that it has one.
     pub(crate) fn any_but(&self, mine: bool) -> bool {
-        self.0.load(Ordering::SeqCst) != if mine { DOWNGRADE } else { 0 }
+        self.0.load(Ordering::Acquire) != if mine { DOWNGRADE } else { 0 }
     }
 
     /// Whether another gather besides the caller's own is open.
     pub(crate) fn nested(&self) -> bool {
-        self.0.load(Ordering::SeqCst) % DOWNGRADE > 1
+        self.0.load(Ordering::Acquire) % DOWNGRADE > 1
     }
 }
 

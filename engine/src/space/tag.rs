@@ -118,7 +118,7 @@ impl Tag {
     }
 
     fn change(&self, from: Reading, state: u64) -> bool {
-        self.0.compare_exchange(from.0, from.to(state), Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        self.0.compare_exchange(from.0, from.to(state), Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
     /// Keeps other CPUs from giving an ASID to a space on slots. True if no other CPU does and the space has none.
@@ -162,7 +162,7 @@ impl Tag {
                 _ => now.0 & STATE,
             };
             let ended = now.to(state) | ENDED;
-            if self.0.compare_exchange(now.0, ended, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            if self.0.compare_exchange(now.0, ended, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
                 return Reading(ended);
             }
         }

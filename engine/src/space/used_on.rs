@@ -35,13 +35,15 @@ impl UsedOn {
     #[inline]
     pub(crate) fn note(&self, cpu: CpuId) {
         let mine = cpu.index() as u32;
+        // Equivalent to Relaxed: the load of the root that follows is a full barrier.
         let before = self.0.load(Ordering::SeqCst);
         if before == mine || before == SEVERAL {
             return;
         }
-        let first =
-            before == NONE && self.0.compare_exchange(NONE, mine, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        // Equivalent to Relaxed: the load of the root that follows is a full barrier.
+        let first = self.0.compare_exchange(NONE, mine, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         if !first {
+            // Equivalent to Relaxed: the load of the root that follows is a full barrier.
             self.0.store(SEVERAL, Ordering::SeqCst);
         }
     }

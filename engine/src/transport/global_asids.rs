@@ -10,6 +10,9 @@
 //! A flush cleans only the ASIDs that were `freed` *before* it started. An ASID that is given back meanwhile stays
 //! `freed`. Only one flush runs at a time; otherwise the end of one could pass for the end of another.
 //!
+//! The exchanges of a word order an ASID's owners and the flushes. An owner releases the ASID, a flush acquires what it
+//! is about to clean and releases it clean, and the next owner acquires it.
+//!
 //! A search that finds no ASID is followed by a flush and another search from the start. It fails only if no ASID, or
 //! too few, were given back. The caller states two numbers:
 //!
@@ -87,11 +90,13 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
             if let Some(asid) = self.claim(&asids) {
                 return Some(asid);
             }
-            if self.flushing.swap(true, Ordering::AcqRel) {
-                wait(&|| !self.flushing.load(Ordering::Acquire));
+            // Unseen down to Relaxed: the model makes exchanges in their order, the language does not.
+            if self.flushing.swap(true, Ordering::Acquire) {
+                wait(&|| !self.flushing.load(Ordering::Relaxed));
                 continue;
             }
-            let any = self.freed.load(Ordering::Acquire) >= worth && self.flush_freed(&asids, &mut flush);
+            let any = self.freed.load(Ordering::Relaxed) >= worth && self.flush_freed(&asids, &mut flush);
+            // Unseen down to Relaxed: the model makes exchanges in their order, the language does not.
             self.flushing.store(false, Ordering::Release);
             if !any {
                 // Another CPU may have ended a flush between the search and this point.
@@ -106,13 +111,13 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
             return;
         }
         let (word, bit) = (u32::from(asid.get()) / PER_WORD, 1 << (u32::from(asid.get()) % PER_WORD));
-        let before = self.words[word as usize].fetch_or(join(0, bit), Ordering::AcqRel);
+        let before = self.words[word as usize].fetch_or(join(0, bit), Ordering::Release);
         debug_assert!(
             before & join(bit, bit) == join(bit, 0),
             "ASID {} was given back by one that does not have it",
             asid.get()
         );
-        self.freed.fetch_add(1, Ordering::AcqRel);
+        self.freed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Moves one `unused` ASID to `used`.
@@ -120,7 +125,7 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
         let words = (asids.end.div_ceil(PER_WORD) as usize).max(1);
         let start = self.next.load(Ordering::Relaxed);
         (0..words).map(|offset| (start + offset) % words).find_map(|index| {
-            let mut word = self.words[index].load(Ordering::Acquire);
+            let mut word = self.words[index].load(Ordering::Relaxed);
             loop {
                 let (low, high) = split(word);
                 let unused = !(low | high) & eligible(index, asids);
@@ -132,8 +137,8 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
                 match self.words[index].compare_exchange_weak(
                     word,
                     taken,
-                    Ordering::AcqRel,
                     Ordering::Acquire,
+                    Ordering::Relaxed,
                 ) {
                     Ok(_) => {
                         self.next.store(index, Ordering::Relaxed);
@@ -159,7 +164,7 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
         if moved > 0 {
             // The count wraps below zero for a moment if an ASID is freed in its word and not counted yet. A search at
             // that moment looks for freed ASIDs and finds none.
-            self.freed.fetch_sub(moved, Ordering::AcqRel);
+            self.freed.fetch_sub(moved, Ordering::Relaxed);
             flush();
             for word in words {
                 change(word, flushing_to_unused);
@@ -172,14 +177,14 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
 
 /// Applies `to` to a word's halves in one step, and returns their former values.
 fn change(word: &AtomicU64, to: impl Fn((u32, u32)) -> (u32, u32)) -> (u32, u32) {
-    let mut at = word.load(Ordering::Acquire);
+    let mut at = word.load(Ordering::Relaxed);
     loop {
         let (low, high) = to(split(at));
         let changed = join(low, high);
         if changed == at {
             return split(at);
         }
-        match word.compare_exchange_weak(at, changed, Ordering::AcqRel, Ordering::Acquire) {
+        match word.compare_exchange_weak(at, changed, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => return split(at),
             Err(newer) => at = newer,
         }

@@ -1,0 +1,134 @@
+//! Exchanges each pair of neighbouring atomic statements of the engine by itself. Each must be missed by a scenario, or
+//! the comment between the two must say why their order does not matter.
+//!
+//! `cargo run --profile checked -p ceasefire-adversary --example swaps [SCHEDULES]`: so many schedules of each scenario,
+//! 1000 if it is not said. It copies the sources to `target/swaps`, rewrites the engine there so that a pair has both
+//! orders, and builds and runs itself in the copy.
+//!
+//! It exits with 1 if a pair is not missed and not explained, or explained and missed.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use ceasefire_adversary::{all, check, random, rewrite, Pair, Removed, Verdict};
+
+/// The pairs of the copy, in its root: a number, a place, and the reason if there is one, with tabs between.
+const LIST: &str = "pairs.txt";
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let list = root.join(LIST);
+    let schedules = std::env::args().nth(1).unwrap_or_else(|| "1000".to_owned());
+    let Ok(count) = schedules.parse::<u64>() else {
+        eprintln!("swaps: the number of schedules must be a whole number, and is {schedules}");
+        return ExitCode::from(2);
+    };
+    let result = if list.exists() { examine(&list, count) } else { run_in_copy(&root, &schedules) };
+    match result {
+        Ok(holds) => ExitCode::from(u8::from(!holds)),
+        Err(error) => {
+            eprintln!("swaps: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Copies the sources, rewrites the engine in the copy, and runs this program there.
+fn run_in_copy(root: &Path, schedules: &str) -> Result<bool, Box<dyn Error>> {
+    let copy = root.join("target/swaps/tree");
+    if copy.exists() {
+        fs::remove_dir_all(&copy)?;
+    }
+    let tracked = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()?;
+    let mut files: Vec<PathBuf> =
+        String::from_utf8(tracked.stdout)?.split_terminator('\0').map(PathBuf::from).collect();
+    files.sort();
+    let (mut list, mut next) = (String::new(), 1);
+    for file in files.iter().filter(|file| root.join(file).is_file()) {
+        let to = copy.join(file);
+        fs::create_dir_all(to.parent().unwrap_or(&copy))?;
+        let inner = file.strip_prefix("engine/src").ok();
+        let aside = ["cores.rs", "counters.rs", "sabotage.rs", "primitive.rs"];
+        match inner.filter(|inner| inner.extension().is_some_and(|extension| extension == "rs")) {
+            Some(inner) if !aside.contains(&&*inner.to_string_lossy()) => {
+                let (text, pairs) = rewrite(&fs::read_to_string(root.join(file))?, next);
+                next += pairs.len() as u32;
+                for Pair { number, line, either } in pairs {
+                    list +=
+                        &format!("{number}\t{}:{line}\t{}\n", inner.display(), either.unwrap_or_default());
+                }
+                fs::write(&to, text)?;
+            }
+            _ => drop(fs::copy(root.join(file), &to)?),
+        }
+    }
+    let primitive = copy.join("engine/src/primitive.rs");
+    let text = fs::read_to_string(&primitive)?;
+    fs::write(
+        &primitive,
+        text.replace("ceasefire_atomics::{fence", "ceasefire_atomics::{is_exchanged, fence"),
+    )?;
+    fs::write(copy.join(LIST), list)?;
+    let cargo =
+        ["run", "--quiet", "--profile", "checked", "-p", "ceasefire-adversary", "--example", "swaps", "--"];
+    let status = Command::new("cargo")
+        .args(cargo)
+        .arg(schedules)
+        .current_dir(&copy)
+        .env("CARGO_TARGET_DIR", copy.join("../build"))
+        .status()?;
+    match status.code() {
+        Some(0) => Ok(true),
+        Some(1) => Ok(false),
+        _ => Err("the copy does not build or run".into()),
+    }
+}
+
+/// Exchanges each pair of the list, in the copy.
+fn examine(list: &Path, schedules: u64) -> Result<bool, Box<dyn Error>> {
+    let text = fs::read_to_string(list)?;
+    let (mut wrong, mut missed, mut free) = (0, 0, 0);
+    for line in text.lines() {
+        let mut parts = line.split('\t');
+        let (number, place) = (parts.next().unwrap_or_default().parse()?, parts.next().unwrap_or_default());
+        let either = parts.next().filter(|reason| !reason.is_empty());
+        // It lives as long as the program: there is one for each pair.
+        let removed = Box::leak(Box::new([Removed::Order(number)]));
+        let found = [0, schedules / 16, schedules / 4, schedules].windows(2).find_map(|round| {
+            all().chain(random()).find_map(|scenario| {
+                match check(scenario, removed, round[0], round[1] - round[0], false).verdict {
+                    Verdict::Broken(found) => Some((scenario.name, found)),
+                    _ => None,
+                }
+            })
+        });
+        match (found, either) {
+            (Some((name, found)), None) => {
+                missed += 1;
+                println!("{place}: {name}, seed {}, {}", found.seed, found.rule);
+            }
+            (None, Some(reason)) => {
+                free += 1;
+                println!("{place}: either order: {reason}");
+            }
+            (Some((name, found)), Some(_)) => {
+                wrong += 1;
+                println!("{place}: WRONG: explained, and {name} misses it, seed {}", found.seed);
+            }
+            (None, None) => {
+                wrong += 1;
+                println!("{place}: WRONG: no scenario misses it");
+            }
+        }
+    }
+    println!(
+        "{} pairs, {schedules} schedules: {missed} are missed, {free} are free; {wrong} wrong",
+        missed + free + wrong
+    );
+    Ok(wrong == 0)
+}

@@ -1,0 +1,499 @@
+//! O. Orderings: two CPUs that each store and then read what the other stores.
+//!
+//! The first are programs on single parts of the engine. What they find out, they tell CPU 0, which judges.
+
+use ceasefire::sabotage::Guard;
+use ceasefire::{cores, AddressSpace, Asid, CpuSet, Schedule};
+use ceasefire_atomics::{fence, Ordering};
+
+use super::{breaking, one_page, pause, read_only_page, rests, stores, unmaps, without};
+use crate::cores::cpu;
+use crate::kernel::Kernel;
+use crate::promise::Promise;
+use crate::rule::Rule::{self, Ends, R1, R3, R4, R5};
+use crate::scenario::{Carried, Removed, Scenario, PLAIN};
+
+/// Without consistent accesses and fences, both CPUs may read what was there before.
+const CONSISTENT: &[(&[Removed], &[Rule])] = &[(&[breaking(Promise::Consistent)], &[Ends])];
+
+/// Waits until the programs of these CPUs have ended.
+fn wait_for(kernel: &Kernel, others: &[usize]) {
+    others.iter().for_each(|&other| kernel.wait_for(other));
+}
+
+/// A CPU joins the space's set, and then reads its generation.
+fn joins(kernel: &Kernel) {
+    let me = kernel.hardware().me();
+    cores::join(kernel.cores.space.cpus(), cpu(me));
+    kernel.cores.found[me].set(kernel.cores.space.generation().get());
+    kernel.raise(me);
+}
+
+/// A flush raises the generation, and then reads the set.
+fn raises_and_reads_the_set(kernel: &Kernel) {
+    let space = &kernel.cores.space;
+    let raised = cores::raise(space).get();
+    let mut found = CpuSet::new();
+    found.unite(space.cpus());
+    wait_for(kernel, &[1, 2]);
+    for other in [1, 2] {
+        let read = kernel.cores.found[other].get();
+        assert!(read >= raised || found.contains(cpu(other)), "CPU {other} and the flush miss each other");
+    }
+}
+
+/// A flush covers the CPUs under the tag that it reads.
+fn raises_and_reads_the_tag(kernel: &Kernel) {
+    let space = &kernel.cores.space;
+    let raised = cores::raise(space).get();
+    let slots_alone = cores::tag(space).is_slots();
+    wait_for(kernel, &[1, 2]);
+    let read = kernel.cores.found[2].get();
+    assert!(!slots_alone || read == 0 || read >= raised, "CPU 2 is under a tag that the flush did not cover");
+}
+
+fn gives_an_asid(kernel: &Kernel) {
+    assert!(cores::claim(&kernel.cores.space), "no other CPU claims it");
+    assert!(cores::adopt(&kernel.cores.space, cores::asid(9)).is_none(), "the space lives");
+    kernel.raise(1);
+}
+
+/// A CPU that loads the space reads the tag, and then the generation.
+fn reads_the_tag_and_the_generation(kernel: &Kernel) {
+    let space = &kernel.cores.space;
+    let (tag, generation) = (cores::tag(space).asid(), space.generation().get());
+    kernel.cores.found[2].set(tag.map_or(0, |_| generation));
+    kernel.raise(2);
+}
+
+fn owes_and_redeems(kernel: &Kernel, owed: impl Fn() -> (u64, ceasefire::Stamp), owing: &[usize]) {
+    for round in 0..3 {
+        let owed = owed();
+        kernel.cores.redeem(owing, owed, round == 1);
+        pause(kernel, 2);
+        kernel.cores.redeem(owing, owed, round == 1);
+    }
+}
+
+/// Settles what is done, and flushes nothing.
+fn advances(kernel: &Kernel) {
+    (0..12).for_each(|_| {
+        kernel.cores.debts.advance();
+    });
+}
+
+fn ticks(kernel: &Kernel) {
+    (0..4).for_each(|_| kernel.cores.tick(kernel.hardware().me()));
+}
+
+/// Each flush of pages is recorded as reached, by the CPU that made it.
+fn reaches(kernel: &Kernel) {
+    let me = kernel.hardware().me();
+    kernel.cores.flushed[me].store(1, Ordering::Relaxed);
+    let mine = cores::generation(me as u64 + 1);
+    cores::extend_reached(&kernel.cores.space, mine, mine);
+}
+
+fn sends(kernel: &Kernel) {
+    let me = kernel.hardware().me();
+    let number = kernel.cores.send(me);
+    kernel.cores.is_answered(me, number);
+    kernel.raise(me);
+}
+
+/// Empties its inbox by itself, and then handles interrupts.
+fn answers(kernel: &Kernel) {
+    kernel.cores.empty();
+    kernel.cores.handle();
+    wait_for(kernel, &[1, 2]);
+    kernel.cores.handle();
+    each_is_answered_once(kernel);
+}
+
+fn goes_offline(kernel: &Kernel) {
+    cores::close(&kernel.cores.cpus[0]);
+    kernel.cores.empty();
+    wait_for(kernel, &[1, 2]);
+    each_is_answered_once(kernel);
+}
+
+fn each_is_answered_once(kernel: &Kernel) {
+    for sender in [1, 2] {
+        assert_eq!(kernel.cores.answers(sender), 1, "the request of CPU {sender} is answered once");
+    }
+}
+
+/// Takes an ASID, fills an entry under it and gives it back.
+fn uses_asids(kernel: &Kernel) {
+    for _ in 0..3 {
+        let cores = &kernel.cores;
+        // A flush that does not come after the fill of an entry leaves it.
+        let flush = || {
+            for entries in cores.flushed.iter().filter(|entries| entries.load(Ordering::Relaxed) != 0) {
+                entries.store(0, Ordering::Relaxed);
+            }
+        };
+        let wait = |done: &dyn Fn() -> bool| {
+            while !done() {
+                kernel.hardware().yield_here();
+            }
+        };
+        let Some(asid) = cores.pool.take(3, flush, wait) else { continue };
+        let entries = &cores.flushed[usize::from(asid.get())];
+        assert_eq!(entries.load(Ordering::Relaxed), 0, "the ASID of a new owner has entries");
+        entries.store(1, Ordering::Relaxed);
+        cores.pool.free(asid);
+    }
+}
+
+/// Unmaps a page of its own in the kernel's ranges, and maps it again.
+fn flushes_the_kernel(kernel: &Kernel) {
+    let page = kernel.hardware().me() as u64;
+    for _ in 0..3 {
+        kernel.unmap_kernel(page, false);
+        kernel.map_kernel(page);
+    }
+}
+
+fn maps_kernel_pages(kernel: &Kernel) {
+    (0..2).for_each(|page| {
+        kernel.map_kernel(page);
+    });
+}
+
+fn asid_of(kernel: &Kernel) -> Option<Asid> {
+    AsRef::<AddressSpace>::as_ref(&kernel.space(0)).asid()
+}
+
+pub(super) static SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "O1-join-and-flush",
+        source: "contract, AtomicCpuSet",
+        guards: CONSISTENT,
+        programs: &[raises_and_reads_the_set, joins, joins],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O2-tag-and-flush",
+        source: "contract, transport::transition",
+        guards: CONSISTENT,
+        programs: &[raises_and_reads_the_tag, gives_an_asid, reads_the_tag_and_the_generation],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O3-enter-and-settle",
+        source: "contract, Ledger::enter",
+        guards: CONSISTENT,
+        // CPU 1 has a debt already, so it closes the epoch in which CPU 2 gets one.
+        before: |kernel| {
+            kernel.cores.owe(&[1]);
+        },
+        programs: &[|kernel| owes_and_redeems(kernel, || kernel.cores.owe(&[2]), &[2]), ticks, ticks],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O4-enter-and-close",
+        source: "contract, Ledger::enter",
+        guards: CONSISTENT,
+        programs: &[
+            |kernel| owes_and_redeems(kernel, || kernel.cores.owe(&[2]), &[2]),
+            |kernel| {
+                for round in 1..4 {
+                    kernel.cores.owe_later(&[1], 20 * round);
+                    kernel.cores.debts.advance();
+                }
+            },
+            ticks,
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O5-enter-and-broadcast",
+        source: "contract, Ledger::begin_broadcast",
+        guards: CONSISTENT,
+        before: |kernel| {
+            kernel.cores.owe(&[1]);
+        },
+        programs: &[
+            |kernel| owes_and_redeems(kernel, || kernel.cores.owe_everywhere(), &[0, 1, 2]),
+            ticks,
+            advances,
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O6-pay-and-settle",
+        source: "contract, Engine::pay_all",
+        guards: CONSISTENT,
+        before: |kernel| {
+            kernel.cores.owe(&[1]);
+        },
+        programs: &[
+            |kernel| owes_and_redeems(kernel, || kernel.cores.owe(&[1, 2]), &[1, 2]),
+            advances,
+            |kernel| (0..4).for_each(|_| kernel.cores.pay_everywhere()),
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O7-debt-of-a-cpu-that-comes-back",
+        source: "contract, Ledger::leave_for_good",
+        guards: CONSISTENT,
+        before: |kernel| {
+            kernel.cores.owe(&[1]);
+        },
+        programs: &[
+            |kernel| {
+                pause(kernel, 4);
+                owes_and_redeems(kernel, || kernel.cores.owe(&[1]), &[1]);
+            },
+            |kernel| {
+                // It goes offline, where it uses no entry. It comes back and loads the space.
+                kernel.cores.flushed[1].store(u64::MAX, Ordering::Relaxed);
+                kernel.cores.debts.leave_for_good(cpu(1));
+                fence(Ordering::SeqCst);
+                kernel.cores.flush(1);
+            },
+            ticks,
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O8-post-and-empty",
+        source: "contract, Inbox::empty",
+        guards: CONSISTENT,
+        programs: &[answers, sends, sends],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O9-post-and-close",
+        source: "contract, Inbox::close",
+        guards: CONSISTENT,
+        programs: &[goes_offline, sends, sends],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O10-answer-that-another-cpu-awaits",
+        source: "contract, Request::is_answered",
+        programs: &[
+            |kernel| {
+                for _ in 0..2 {
+                    while kernel.cores.answers(1) == kernel.cores.found[0].get() {
+                        kernel.hardware().yield_here();
+                        kernel.cores.handle();
+                    }
+                    kernel.cores.found[0].set(kernel.cores.answers(1));
+                }
+            },
+            |kernel| {
+                for _ in 0..2 {
+                    let number = kernel.cores.send(1);
+                    kernel.raise(1);
+                    while !kernel.cores.is_answered(1, number) {
+                        kernel.hardware().yield_here();
+                    }
+                }
+            },
+            |kernel| {
+                kernel.wait_for(1);
+                for _ in 0..6 {
+                    kernel.cores.is_answered(1, 1);
+                }
+            },
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O11-reached-by-several",
+        source: "contract, AtomicGeneration::extend",
+        programs: &[
+            |kernel| {
+                for generation in 2..=cores::reached(&kernel.cores.space).get() {
+                    let flushed = kernel.cores.flushed[generation as usize - 1].load(Ordering::Relaxed);
+                    assert_eq!(flushed, 1, "generation {generation} is reached and not flushed");
+                }
+            },
+            reaches,
+            reaches,
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O12-owner-of-an-asid",
+        source: "contract, transport::global_asids",
+        programs: &[uses_asids, uses_asids, uses_asids],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O13-join-and-retirement",
+        source: "contract, Engine::retire",
+        guards: CONSISTENT,
+        programs: &[
+            |kernel| {
+                let space = &kernel.cores.born;
+                let ended = cores::retire(space);
+                let found = space.cpus().any_but(cpu(0));
+                kernel.wait_for(1);
+                assert!(
+                    found || kernel.cores.found[1].get() == 0,
+                    "CPU 1 is under an ASID that is given back"
+                );
+                cores::end(space, ended);
+            },
+            |kernel| {
+                let space = &kernel.cores.born;
+                cores::join(space.cpus(), cpu(1));
+                fence(Ordering::SeqCst);
+                let own = cores::tag(space).asid() == Some(cores::asid(9));
+                kernel.cores.found[1].set(own.into());
+                kernel.raise(1);
+            },
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O14-switch-and-retirement",
+        source: "contract, Engine::retire",
+        guards: &[(&[breaking(Promise::Consistent)], &[R4])],
+        carried: Carried::Broadcasts,
+        before: one_page,
+        programs: &[
+            |kernel| {
+                if asid_of(kernel).is_some() {
+                    kernel.end_space(&kernel.space(0));
+                }
+            },
+            |kernel| {
+                kernel.run(&kernel.space(0));
+                kernel.store(1);
+                kernel.leave();
+            },
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O15-flush-that-is-deferred-already",
+        source: "contract, cpu::mode",
+        guards: &[(&[breaking(Promise::Consistent)], &[R1, R3])],
+        before: maps_kernel_pages,
+        programs: &[flushes_the_kernel, flushes_the_kernel, |kernel| {
+            for round in 0..4 {
+                kernel.load_kernel(round % 2);
+                kernel.isolate(12);
+                kernel.load_kernel(round % 2);
+                kernel.load_kernel(1 - round % 2);
+            }
+        }],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O16-kernel-range-and-a-cpu-that-comes-back",
+        source: "contract, Engine::online",
+        guards: &[(&[breaking(Promise::Consistent)], &[R1, R3, Ends])],
+        before: maps_kernel_pages,
+        programs: &[flushes_the_kernel, |kernel| {
+            for _ in 0..2 {
+                kernel.sleep(1);
+                kernel.load_kernel(0);
+                kernel.load_kernel(0);
+            }
+        }],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O17-batch-and-a-cpu-that-was-offline",
+        source: "contract, Ledger::leave_for_good",
+        lazy: true,
+        before: |kernel| {
+            read_only_page(kernel);
+            kernel.map(&kernel.space(0), 2, false);
+        },
+        programs: &[
+            |kernel| {
+                for page in [2, 1] {
+                    kernel.reclaim(&kernel.space(0), &[page], Schedule::Lazy);
+                }
+                for _ in 0..2 {
+                    kernel.tick();
+                    kernel.allocate_and_free();
+                }
+            },
+            |kernel| {
+                for _ in 0..2 {
+                    kernel.run(&kernel.space(0));
+                    kernel.load(1);
+                    kernel.sleep(1);
+                }
+                kernel.run(&kernel.space(0));
+                (0..4).for_each(|_| {
+                    kernel.load(1);
+                });
+            },
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O18-batch-and-the-end-of-lazy-mode",
+        source: "contract, Seen::is_lazy",
+        guards: &[(&[breaking(Promise::Consistent)], &[R1])],
+        before: one_page,
+        programs: &[|kernel| kernel.reclaim(&kernel.space(0), &[1], Schedule::Batched), rests],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O21-handler-that-cannot-be-masked",
+        source: "Linux, nmi_uaccess_okay",
+        guards: &[(&[without(Guard::CatchUp)], &[R1, R3])],
+        unmasked: true,
+        before: |kernel| {
+            one_page(kernel);
+            kernel.add_space();
+        },
+        programs: &[unmaps, |kernel| {
+            rests(kernel);
+            kernel.rest();
+            pause(kernel, 4);
+            kernel.run(&kernel.space(1));
+            kernel.leave();
+        }],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O19-write-out-after-a-downgrade",
+        source: "contract, InFlight",
+        guards: &[(&[without(Guard::Downgrade)], &[R5])],
+        before: one_page,
+        programs: &[
+            |kernel| kernel.soften(&kernel.space(0), 1),
+            stores,
+            |kernel| {
+                pause(kernel, 6);
+                kernel.write_out(&kernel.space(0), 1);
+            },
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O20-device-that-comes-and-goes",
+        source: "contract, AddressSpace::attach_device",
+        guards: &[(&[breaking(Promise::Consistent)], &[R1, R3])],
+        devices: 1,
+        before: one_page,
+        programs: &[
+            unmaps,
+            |kernel| {
+                for _ in 0..2 {
+                    kernel.attach_device(&kernel.space(0));
+                    pause(kernel, 6);
+                    kernel.detach_device(&kernel.space(0));
+                }
+            },
+            |kernel| {
+                (0..8).for_each(|_| {
+                    kernel.device_store(1);
+                });
+            },
+        ],
+        ..PLAIN
+    },
+];
