@@ -9,10 +9,12 @@ mod failure;
 mod guests;
 mod json_file;
 mod kernel;
+mod nightly;
 mod page;
 mod picture;
 mod programs;
 mod python;
+mod steps;
 mod table;
 mod test;
 mod workspace;
@@ -35,6 +37,9 @@ tasks:
                                     --quick      only the instruction counts: exact, within a minute
                                     --json FILE  the results as JSON; - for standard output, without tables
   guests [6.1|6.12|7.2]...        records loads on Linux guests of these kernels; needs Debian's `qemu-system-x86`
+  nightly [--part] [STEP...]      the searches that take long, or some of them; their results are written to the book:
+                                    scenarios, random, programs, orderings, unchecked, miri, thread, address, fuzz
+                                    --part       as much as every change can wait for; nothing is written
   page                            checks a page of `ceasefire compare --html` in a browser; needs Debian's `chromium`
   picture                         draws the picture of the README from the default experiments
   programs [N] [--from NUMBER]    N random programs (100000) against a plain model of memory; shrinks one that fails
@@ -71,6 +76,7 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
             Ok(())
         }
         ["kernel", options @ ..] => kernel::run(&kernel::Options::parse(options)?),
+        ["nightly", options @ ..] => nightly::run(&nightly::Options::parse(options)?),
         ["page"] => page::run(),
         ["page", surplus, ..] => Err(Failure::usage(format!("`page` takes no arguments, got `{surplus}`"))),
         ["picture"] => picture::run(),
@@ -81,7 +87,7 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
         ["python", surplus, ..] => Err(Failure::usage(format!("`python` takes no arguments, got `{surplus}`"))),
         ["programs", options @ ..] => programs::run(&programs::Options::parse(options)?),
         [unknown, ..] => Err(Failure::usage(format!(
-            "unknown task `{unknown}`; known: test, adopt, bench, guests, kernel, page, picture, programs, python and help"
+            "unknown task `{unknown}`; known: test, adopt, bench, guests, kernel, nightly, page, picture, programs, python and help"
         ))),
     }
 }
@@ -101,6 +107,7 @@ mod tests {
             &["picture", "--dark"],
             &["python", "--fast"],
             &["guests", "5.10"],
+            &["nightly", "daily"],
             &["kernel", "--cpus"],
             &["kernel", "--program", "no-such-program"],
         ] {
