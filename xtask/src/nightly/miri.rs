@@ -15,7 +15,10 @@ const WHOLE: &[&str] =
     &["--package ceasefire --lib", "--package ceasefire --test laws", "--package ceasefire-memory --lib"];
 
 /// The parts of the engine with `unsafe` code and atomics, and one random history on threads.
-const PART: &[&str] = &["--package ceasefire --lib", "--package ceasefire --test laws -- interleaved"];
+const PART: &[&str] = &[
+    "--package ceasefire --lib",
+    "--package ceasefire --test laws -- keep_every_rule_with_broadcasts --skip random_histories",
+];
 
 pub(super) fn run(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
     toolchain::ensure()?;
