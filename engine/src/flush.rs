@@ -125,7 +125,9 @@ impl Flush {
     /// The translations of `size` that lie in `[start, end)`, wholly or in part.
     pub const fn range(start: u64, end: u64, size: PageSize) -> Self {
         let start = size.start_of(start);
-        let translations = end.saturating_sub(start).saturating_add(size.bytes() - 1) >> size.shift();
+        let bytes = end.saturating_sub(start);
+        let tail = bytes & (size.bytes() - 1) != 0;
+        let translations = (bytes >> size.shift()) + tail as u64;
         if translations > u32::MAX as u64 {
             return Self::TRANSLATIONS;
         }
@@ -229,6 +231,66 @@ mod tests {
     #[test]
     fn a_tail_shorter_than_a_page_counts_as_one() {
         assert!(matches!(Flush::range(0, 1, PageSize::KIB_4).extent, Extent::Pages { count: 1, .. }));
+    }
+
+    /// Every power of two and its neighbours: the addresses at which a carry, a mask or a bound begins to matter.
+    fn edges() -> std::vec::Vec<u64> {
+        let near = |power: u32| (-2..=2_i128).map(move |by| (1_i128 << power) + by);
+        let mut edges: std::vec::Vec<u64> =
+            (0..=64).flat_map(near).filter_map(|edge| u64::try_from(edge).ok()).collect();
+        edges.sort_unstable();
+        edges.dedup();
+        edges
+    }
+
+    /// All pairs of edges with all sizes, against the same sums in twice as many bits.
+    #[test]
+    fn a_range_covers_its_addresses_and_less_than_a_page_more() {
+        let edges = if cfg!(miri) { edges().into_iter().step_by(16).collect() } else { edges() };
+        for size in (1..64).filter_map(PageSize::from_shift) {
+            let bytes = u128::from(size.bytes());
+            for &start in &edges {
+                for &end in edges.iter().filter(|end| **end > start) {
+                    let first = u128::from(start) / bytes * bytes;
+                    let pages = (u128::from(end) - first).div_ceil(bytes);
+                    let expected = match u32::try_from(pages) {
+                        Ok(count) => Extent::Pages { start: first as u64, count, size },
+                        Err(_) => Extent::All,
+                    };
+                    assert_eq!(
+                        Flush::range(start, end, size).extent,
+                        expected,
+                        "{start:#x}..{end:#x} of {size:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// All states of a CPU and a space that lie up to seven flushes apart. Only their order and distance count, so
+    /// larger numbers add no case.
+    #[test]
+    fn the_work_leaves_out_no_flush() {
+        for (newest, local) in (1..=8).flat_map(|newest| (0..=newest).map(move |local| (newest, local))) {
+            for requested in 1..=newest {
+                for extent in [PAGE, Extent::All] {
+                    let missing: std::vec::Vec<u64> = (local + 1..=newest).collect();
+                    let done =
+                        match work(extent, generation(local), generation(requested), generation(newest)) {
+                            Work::Nothing => std::vec![],
+                            // The pages are those of the request alone.
+                            Work::Pages => std::vec![requested],
+                            Work::Everything => (1..=newest).collect(),
+                        };
+                    let covered = missing.iter().all(|flush| done.contains(flush));
+                    assert!(covered, "{local}, {requested}, {newest}: {done:?} of {missing:?}");
+                    assert!(
+                        missing.is_empty() == done.is_empty(),
+                        "{local}, {requested}, {newest}: for nothing"
+                    );
+                }
+            }
+        }
     }
 
     #[test]

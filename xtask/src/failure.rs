@@ -62,7 +62,8 @@ pub(crate) fn output(command: &mut Command) -> Result<Output, Failure> {
     failed.map(|()| output)
 }
 
-fn check(status: std::process::ExitStatus, line: &str) -> Result<(), Failure> {
+/// Fails with the exit code of a command that failed.
+pub(crate) fn check(status: std::process::ExitStatus, line: &str) -> Result<(), Failure> {
     if status.success() {
         return Ok(());
     }

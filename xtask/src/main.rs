@@ -10,10 +10,12 @@ mod guests;
 mod json_file;
 mod kernel;
 mod mutants;
+mod nightly;
 mod page;
 mod picture;
 mod programs;
 mod python;
+mod steps;
 mod table;
 mod test;
 mod workspace;
@@ -39,6 +41,9 @@ tasks:
   mutants engine|memory           changes the crate in one place at a time; a change that no test notices must be explained
                                     --shard K/N  only every N-th change, from the K-th on
                                     --check      only checks that each explanation is of a change; runs no tests
+  nightly [--part] [STEP...]      the searches that take long, or some of them; their results are written to the book:
+                                    scenarios, random, programs, orderings, unchecked, miri, thread, address, fuzz
+                                    --part       as much as every change can wait for; nothing is written
   page                            checks a page of `ceasefire compare --html` in a browser; needs Debian's `chromium`
   picture                         draws the picture of the README from the default experiments
   programs [N] [--from NUMBER]    N random programs (100000) against a plain model of memory; shrinks one that fails
@@ -76,6 +81,7 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
         }
         ["kernel", options @ ..] => kernel::run(&kernel::Options::parse(options)?),
         ["mutants", options @ ..] => mutants::run(&mutants::Options::parse(options)?),
+        ["nightly", options @ ..] => nightly::run(&nightly::Options::parse(options)?),
         ["page"] => page::run(),
         ["page", surplus, ..] => Err(Failure::usage(format!("`page` takes no arguments, got `{surplus}`"))),
         ["picture"] => picture::run(),
@@ -86,7 +92,7 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
         ["python", surplus, ..] => Err(Failure::usage(format!("`python` takes no arguments, got `{surplus}`"))),
         ["programs", options @ ..] => programs::run(&programs::Options::parse(options)?),
         [unknown, ..] => Err(Failure::usage(format!(
-            "unknown task `{unknown}`; known: test, adopt, bench, guests, kernel, mutants, page, picture, programs, python and help"
+            "unknown task `{unknown}`; known: test, adopt, bench, guests, kernel, mutants, nightly, page, picture, programs, python and help"
         ))),
     }
 }
@@ -107,6 +113,7 @@ mod tests {
             &["picture", "--dark"],
             &["python", "--fast"],
             &["guests", "5.10"],
+            &["nightly", "daily"],
             &["kernel", "--cpus"],
             &["kernel", "--program", "no-such-program"],
         ] {

@@ -17,12 +17,17 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// The first programs of all.
+    pub(crate) fn first(count: u64) -> Self {
+        Self { count, from: 0 }
+    }
+
     pub(crate) fn parse(arguments: &[&str]) -> Result<Self, Failure> {
         let number = |text: &str| {
             let refused = || Failure::usage(format!("`{text}` is not a number of programs: a whole number"));
             text.parse::<u64>().map_err(|_| refused())
         };
-        let mut options = Self { count: PROGRAMS, from: 0 };
+        let mut options = Self::first(PROGRAMS);
         let mut rest = arguments.iter();
         while let Some(&argument) = rest.next() {
             match (argument, rest.len()) {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::failure::{self, Failure};
 
 /// The flags of the compiler for a build whose guards tests can remove.
-const SABOTAGE: &str = "--cfg ceasefire_sabotage";
+pub(crate) const SABOTAGE: &str = "--cfg ceasefire_sabotage";
 
 /// The repository, as `cargo metadata` describes it.
 pub(crate) struct Workspace {

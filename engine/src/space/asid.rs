@@ -42,6 +42,15 @@ impl Asid {
 mod tests {
     use super::*;
 
+    /// All of them.
+    #[test]
+    fn no_two_asids_have_one_pcid_and_none_has_the_kernels() {
+        for number in 0..4095 {
+            assert_eq!(Asid(number).pcid(), number + 1);
+        }
+        assert_eq!(Asid(4094).pcid(), (1 << 12) - 1, "PCIDs have 12 bits");
+    }
+
     #[test]
     fn isolated_page_tables_have_two_tags_each_and_none_twice() {
         let mut seen = [false; 1 << 12];

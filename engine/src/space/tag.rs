@@ -218,6 +218,112 @@ mod tests {
         assert_eq!((tag.read().tagged(), tag.read().held()), (Tagged::Slots, None));
     }
 
+    /// The steps of every history in the test below.
+    const STEPS: usize = if cfg!(miri) { 4 } else { 7 };
+
+    /// A tag, all readings of it that were made, and the true owner of the one ASID.
+    struct History {
+        word: u64,
+        readings: [Reading; STEPS + 1],
+        count: usize,
+        /// The CPU that claimed the space has not adopted yet.
+        claimed: bool,
+        /// The space holds the ASID.
+        held: bool,
+        ended: bool,
+    }
+
+    /// Takes every step that a CPU could take, and every step after it.
+    fn explore(history: &History, left: usize, seen: &mut u64) {
+        *seen += 1;
+        if left == 0 {
+            return;
+        }
+        let asid = Asid::new(9);
+        let step = |take: &dyn Fn(&Tag, &mut History), seen: &mut u64| {
+            let tag = Tag(AtomicU64::new(history.word));
+            let mut next = History { readings: history.readings, ..*history };
+            take(&tag, &mut next);
+            next.word = tag.0.load(Ordering::SeqCst);
+            let reading = Reading(next.word);
+            assert_eq!(reading.held(), next.held.then_some(asid), "{reading:x?}");
+            assert_eq!(reading.has_ended(), next.ended);
+            assert!(!next.ended || reading.asid().is_none_or(|asid| asid == Asid::SHARED), "{reading:x?}");
+            next.readings[next.count] = reading;
+            next.count += 1;
+            explore(&next, left - 1, seen);
+        };
+        step(
+            &|tag, next| {
+                let claimed = tag.claim();
+                assert!(!claimed || !(next.claimed || next.held || next.ended), "claimed twice");
+                next.claimed |= claimed;
+            },
+            seen,
+        );
+        if history.claimed {
+            for given in [None, Some(asid)] {
+                step(
+                    &|tag, next| {
+                        let back = tag.adopt(given);
+                        assert_eq!(
+                            back,
+                            given.filter(|_| next.ended),
+                            "the ASID is the space's or the caller's"
+                        );
+                        next.held |= given.is_some() && back.is_none();
+                        next.claimed = false;
+                    },
+                    seen,
+                );
+            }
+        }
+        step(
+            &|tag, next| {
+                assert_eq!(tag.retire().held(), next.held.then_some(asid));
+                next.ended = true;
+            },
+            seen,
+        );
+        for &reading in &history.readings[..history.count] {
+            // A space with an ASID from birth keeps it while it lives.
+            if !reading.is_from_birth() {
+                step(
+                    &|tag, next| {
+                        let leaves = tag.leave(reading);
+                        assert!(!leaves || next.held && !next.ended && reading.0 == next.word);
+                    },
+                    seen,
+                );
+            }
+            step(
+                &|tag, next| {
+                    if let Some(back) = tag.end(reading) {
+                        assert!(next.held && back == asid, "it is given back once");
+                        next.held = false;
+                    }
+                },
+                seen,
+            );
+        }
+    }
+
+    /// All histories of so many steps, of a space on slots and of one with an ASID from birth. A CPU may act on any
+    /// reading that it made, however old.
+    #[test]
+    fn in_every_history_the_asid_has_one_owner() {
+        for born in [None, Some(Asid::new(9))] {
+            let word = Tag::new(born).0.load(Ordering::SeqCst);
+            let mut readings = [Reading(0); STEPS + 1];
+            readings[0] = Reading(word);
+            let first =
+                History { word, readings, count: 1, claimed: false, held: born.is_some(), ended: false };
+            let mut seen = 0;
+            explore(&first, STEPS, &mut seen);
+            assert!(cfg!(miri) || seen > 100_000, "{seen} histories");
+        }
+    }
+
     #[test]
     fn a_reading_of_an_earlier_transition_does_not_end_a_later_one() {
         let (tag, asid) = (Tag::new(None), Asid::new(9));

@@ -268,8 +268,8 @@ pub(crate) fn play(
     broken.map_or(Ok(()), Err)
 }
 
-fn play_all(seeds: u64, schedule: Schedule, capabilities: impl Fn(u64) -> Capabilities) {
-    for seed in 0..seeds {
+fn play_all(seeds: u32, schedule: Schedule, capabilities: impl Fn(u64) -> Capabilities) {
+    for seed in 0..u64::from(crate::cases(seeds)) {
         assert_eq!(play(seed, capabilities(seed), schedule, |_| ()), Ok(()), "seed {seed}");
     }
 }

@@ -393,7 +393,12 @@ fn play(m: &Machine, steps: &[Step]) -> Result<(), String> {
 }
 
 fn runner(cases: u32) -> TestRunner {
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 2000, ..Config::default() };
+    let config = Config {
+        cases: crate::cases(cases),
+        failure_persistence: None,
+        max_shrink_iters: 2000,
+        ..Config::default()
+    };
     let seed = TestRunner::deterministic().new_rng();
     TestRunner::new_with_rng(config, seed)
 }

@@ -139,14 +139,14 @@ fn a_space_that_ends_while_it_moves_to_an_asid_keeps_it_from_others_until_no_cpu
 }
 
 /// Histories of the next test.
-const SEEDS: u64 = 300;
+const SEEDS: u32 = 300;
 
 /// A CPU switches between two spaces, one of which ends at any moment. The end waits for a switch that is under way, and
 /// then judges.
 #[test]
 fn a_switch_delays_the_end_and_decides_it_only_if_the_cpu_then_runs_the_space() {
     let mut given_back = 0;
-    for seed in 0..SEEDS {
+    for seed in 0..u64::from(crate::cases(SEEDS)) {
         let engine = Arc::new(Threads::engine(seed, 2, every(4), Bounds::STRICT));
         let [p, q] = [1, 2].map(|root| Arc::new(engine.new_space(Root(root))));
         let asid = p.asid().expect("every space gets one");
@@ -171,9 +171,11 @@ fn a_switch_delays_the_end_and_decides_it_only_if_the_cpu_then_runs_the_space() 
                 drop(engine.switch_to(&q));
             }
         });
-        given_back += u64::from(matches!(retired.into_inner(), Ok(Some(Ok(())))));
+        given_back += u32::from(matches!(retired.into_inner(), Ok(Some(Ok(())))));
     }
-    assert!((SEEDS / 10..SEEDS * 9 / 10).contains(&given_back), "{given_back} of {SEEDS}");
+    // A few histories may all end alike.
+    let all = crate::cases(SEEDS);
+    assert!(all < SEEDS || (SEEDS / 10..SEEDS * 9 / 10).contains(&given_back), "{given_back} of {SEEDS}");
 }
 
 #[test]

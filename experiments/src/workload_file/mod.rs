@@ -52,6 +52,15 @@ impl Experiment {
         Ok(kept(experiments(&name, &own, &text, given, false)?))
     }
 
+    /// The variants of the workload that `text` describes, by the values of their parameters. Nothing is kept, so a
+    /// program may read any number of texts. Errors name `file`.
+    ///
+    /// # Errors
+    /// The text is no valid workload file. The error names the place.
+    pub fn variants_in(file: &str, text: &str) -> Result<Vec<String>, Error> {
+        Ok(variants::read_all(file, text, &[])?.iter().map(|(values, _)| name_of(values)).collect())
+    }
+
     /// As [`from_file`](Self::from_file), for a built-in workload file. `None`: there is no such file.
     pub(crate) fn from_built_in(name: &str, given: &Given) -> Option<Result<Vec<&'static Self>, Error>> {
         let (_, text) = files().into_iter().find(|(known, _)| *known == name)?;

@@ -17,7 +17,7 @@ use crate::import::cursor::Cursor;
 use crate::kernel::symbols::Symbols;
 use crate::kernel::threads::{Thread, Threads};
 use crate::record::{Keeper, Recorded};
-use crate::recording::{Count, Facts, Foreign, Loss, MOST_CPUS};
+use crate::recording::{Count, Facts, Foreign, Loss, LATEST_NS, MOST_CPUS};
 use crate::tracefs::Format;
 
 pub use error::ImportError;
@@ -115,8 +115,13 @@ pub fn import<R: Read + Seek + 'static, W: Write + Send>(
     }
     let idle = Thread { process: 0, name: lookup.names.add("swapper") };
     threads.add(0, idle);
-    let first = events.next(&mut lookup, &mut threads)?;
-    let began_ns = first.map_or(0, |event| event.time_ns);
+    let mut impossible = 0;
+    let mut next = events.next(&mut lookup, &mut threads)?;
+    while next.is_some_and(|event| !is_possible(&event)) {
+        impossible += 1;
+        next = events.next(&mut lookup, &mut threads)?;
+    }
+    let began_ns = next.map_or(0, |event| event.time_ns);
     let began_unix_s =
         if facts.began_unix_s == 0.0 { 0.0 } else { facts.began_unix_s + began_ns as f64 / 1e9 };
     let mut facts = Facts {
@@ -130,8 +135,6 @@ pub fn import<R: Read + Seek + 'static, W: Write + Send>(
         ..facts
     };
     let mut keeper = Keeper::new(to, threads, began_ns, &mut lookup.names)?;
-    let mut next = first;
-    let mut impossible = 0;
     while let Some(event) = next {
         if is_possible(&event) {
             facts.ended_ns = event.time_ns;
@@ -150,10 +153,12 @@ pub fn import<R: Read + Seek + 'static, W: Write + Send>(
     Ok(Imported { recorded: keeper.finish(facts, lookup.names)?, absent })
 }
 
-/// Whether there can be such CPUs.
+/// Whether there can be such CPUs, and a recording such a time.
 fn is_possible(event: &Event) -> bool {
     let is_cpu = |cpu: u32| cpu < MOST_CPUS;
-    is_cpu(event.cpu) && !matches!(event.kind, Kind::Sent { target, .. } if !is_cpu(target))
+    event.time_ns < LATEST_NS
+        && is_cpu(event.cpu)
+        && !matches!(event.kind, Kind::Sent { target, .. } if !is_cpu(target))
 }
 
 /// The events of a full recording that are not among these. A system of which there is none has an asterisk for all.

@@ -18,6 +18,7 @@ pub(crate) use facts::TRACE_DAT;
 pub use facts::{Count, Facts, Foreign, Loss};
 pub use read::Recording;
 pub(crate) use read::MOST_CPUS;
+pub(crate) use rows::LATEST_NS;
 pub use write::Writer;
 
 use crate::events::{Event, Name};

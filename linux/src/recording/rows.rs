@@ -13,7 +13,7 @@ use crate::recording::words::Meanings;
 use crate::recording::Row;
 
 /// The time since a machine's start, in nanoseconds, from which no recording is believed: 18 years.
-pub(super) const LATEST_NS: u64 = 1 << 59;
+pub(crate) const LATEST_NS: u64 = 1 << 59;
 
 /// A row's optional columns that have a value, one bit each.
 type Present = u32;

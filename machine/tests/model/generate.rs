@@ -41,9 +41,24 @@ const WEIGHTS: &[(&str, u32)] = &[
     ("wrong", 8),
 ];
 
+/// The random sequence of a number.
+fn random(number: u64) -> Random {
+    Random(number.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5eed)
+}
+
+/// A script of bytes, for a fuzzer: the number of its machine, and the number of each step.
+pub(crate) fn of_bytes(bytes: &[u8]) -> Script {
+    let mut numbers =
+        bytes.chunks_exact(4).map(|word| u64::from(u32::from_le_bytes([word[0], word[1], word[2], word[3]])));
+    let setup = setup(&mut random(numbers.next().unwrap_or(0)));
+    let steps =
+        numbers.take(STEPS).enumerate().map(|(at, number)| step(&mut random(number), &setup, at)).collect();
+    Script { setup, steps }
+}
+
 /// The script of a number.
 pub(crate) fn script(number: u64) -> Script {
-    let mut random = Random(number.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5eed);
+    let mut random = random(number);
     let setup = setup(&mut random);
     let steps = (0..STEPS).map(|at| step(&mut random, &setup, at)).collect();
     Script { setup, steps }

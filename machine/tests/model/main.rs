@@ -14,6 +14,7 @@ mod calls;
 #[path = "../common/mod.rs"]
 mod common;
 mod content;
+mod corpus;
 mod flight;
 mod generate;
 mod model;

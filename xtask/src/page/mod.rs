@@ -77,7 +77,7 @@ fn check(
 ) -> Result<(), Failure> {
     let page = folder.join(format!("{name}.html"));
     let command = format!(
-        "run --release --quiet --package ceasefire-cli -- compare {compare} --repeats 2 --quiet --html"
+        "run --profile checked --quiet --package ceasefire-cli -- compare {compare} --repeats 2 --quiet --html"
     );
     failure::output(workspace.cargo(&command).arg(&page))?;
     let text = fs::read_to_string(&page).map_err(|error| cannot(&page, &error))?;

@@ -14,48 +14,79 @@ use std::process::Command;
 use crate::failure::{self, Failure};
 use crate::kernel::build::sized;
 use crate::python;
-use crate::workspace::Workspace;
+use crate::steps::Steps;
+use crate::workspace::{Workspace, SABOTAGE};
 
 /// The bare-metal targets that prove `no_std`: they have no `std` to link against by accident.
 pub(crate) const BARE_METAL: [&str; 2] = ["x86_64-unknown-none", "aarch64-unknown-none"];
 
-/// Runs every step in order and stops at the first failure, with its exit code.
+/// Runs every step in order and stops at the first failure, with its exit code. Prints the time of each.
 pub(crate) fn run() -> Result<(), Failure> {
-    let workspace = Workspace::load()?;
-    failure::run(&mut workspace.cargo("fmt --all --check"))?;
-    println!("==> registry hosts, licences, links, named tests, guide, packages");
-    hosts::check(&workspace)?;
-    licences::check(&workspace)?;
-    links::check(&workspace)?;
-    named_tests::check(&workspace)?;
-    guide::check(&workspace)?;
-    packages::check(&workspace)?;
-    failure::run(&mut workspace.cargo("clippy --workspace --all-targets -- -D warnings"))?;
-    let guarded = "clippy --package ceasefire --package ceasefire-memory --package ceasefire-machine --tests";
-    failure::run(&mut workspace.cargo_sabotaged(&format!("{guarded} -- -D warnings")))?;
-    // Without the cfg the tests that remove a guard are not there, and all others are compiled by the step before.
-    failure::run(&mut workspace.cargo_sabotaged("test --workspace"))?;
-    failure::run(&mut workspace.cargo_sabotaged("test --package ceasefire --profile unchecked"))?;
-    sabotage::check(&workspace)?;
-    failure::run(&mut small(&workspace))?;
-    failure::run(&mut workspace.cargo("run --package ceasefire --example port"))?;
-    failure::run(&mut workspace.cargo("run --package ceasefire-machine --example own_workload"))?;
-    failure::run(&mut workspace.cargo("run --package ceasefire-conformance --example template"))?;
-    failure::run(workspace.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings"))?;
-
-    // These need components that a fresh installation of Rust or of the system lacks. A step that is left out is no
-    // failure, but it is always reported.
-    let mut skipped = vec![oldest_rust(&workspace)?, python_package(&workspace)?];
-    for target in BARE_METAL {
-        skipped.push(bare_metal(&workspace, target)?);
-    }
-    let skipped: Vec<String> = skipped.into_iter().flatten().collect();
+    let mut steps = Steps::default();
+    let result = all(&mut steps);
+    print!("{}", steps.table());
+    let skipped = result?;
     if skipped.is_empty() {
         println!("==> all steps passed");
     } else {
         println!("==> all steps that could run passed; to run the others, first run: {}", skipped.join(", "));
     }
     Ok(())
+}
+
+/// Returns the commands that install what the steps lacked that were left out.
+fn all(steps: &mut Steps) -> Result<Vec<String>, Failure> {
+    let workspace = Workspace::load()?;
+    let workspace = &workspace;
+    let run = |command: &mut Command| failure::run(command);
+    steps.take("format", || {
+        run(&mut workspace.cargo("fmt --all --check"))?;
+        run(&mut workspace.cargo("fmt --manifest-path fuzz/Cargo.toml --check"))
+    })?;
+    steps.take("texts", || {
+        println!("==> registry hosts, licences, links, named tests, guide, packages");
+        hosts::check(workspace)?;
+        licences::check(workspace)?;
+        links::check(workspace)?;
+        named_tests::check(workspace)?;
+        guide::check(workspace)?;
+        packages::check(workspace)
+    })?;
+    steps.take("clippy", || run(&mut workspace.cargo("clippy --workspace --all-targets -- -D warnings")))?;
+    steps.take("clippy, guards removable", || {
+        let guarded =
+            "clippy --package ceasefire --package ceasefire-memory --package ceasefire-machine --tests";
+        // The cfg goes to the linter alone, so the packages that we depend on are those of the step before.
+        run(&mut workspace.cargo(&format!("{guarded} -- -D warnings {SABOTAGE}")))
+    })?;
+    // Without the cfg the tests that remove a guard are not there, and all others are compiled by the step before.
+    steps.take("tests, built", || run(&mut workspace.cargo_sabotaged("test --workspace --no-run")))?;
+    steps.take("tests", || run(&mut workspace.cargo_sabotaged("test --workspace")))?;
+    steps.take("tests without assertions", || {
+        run(&mut workspace.cargo_sabotaged("test --package ceasefire --profile unchecked"))
+    })?;
+    steps.take("no guard removable", || sabotage::check(workspace))?;
+    steps.take("small engine", || run(&mut small(workspace)))?;
+    steps.take("examples", || {
+        // The tests have built them.
+        run(&mut workspace.cargo_sabotaged("run --package ceasefire --example port"))?;
+        run(&mut workspace.cargo_sabotaged("run --package ceasefire-machine --example own_workload"))?;
+        run(&mut workspace.cargo_sabotaged("run --package ceasefire-conformance --example template"))
+    })?;
+    steps.take("documentation", || {
+        run(workspace.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings"))
+    })?;
+
+    // These need components that a fresh installation of Rust or of the system lacks. A step that is left out is no
+    // failure, but it is always reported.
+    let mut skipped = vec![
+        steps.take("oldest Rust", || oldest_rust(workspace))?,
+        steps.take("Python package", || python_package(workspace))?,
+    ];
+    for target in BARE_METAL {
+        skipped.push(steps.take(target, || bare_metal(workspace, target))?);
+    }
+    Ok(skipped.into_iter().flatten().collect())
 }
 
 /// The engine's tests in a build for four CPUs, no broadcasts and no places that are kept, in a target folder of its own,

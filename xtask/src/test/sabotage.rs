@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use object::{Object, ObjectSection};
+
 use crate::failure::{self, Failure};
 use crate::workspace::Workspace;
 
@@ -13,25 +15,37 @@ const WORDS: [&str; 2] = ["sabotage", "remove_guard"];
 struct User {
     package: &'static str,
     example: &'static str,
-    /// How it is built with the cfg: the options, and the folder of that profile.
-    sabotaged: (&'static str, &'static str),
+    /// The profile of the normal build.
+    normal: Profile,
+    /// The profile of the build with the cfg.
+    sabotaged: Profile,
     /// The mark of every build with the cfg that asks for a guard of the crate: a part of the symbol of the crate's own
     /// `guarded`, in its module `sabotage`.
     symbol: &'static str,
 }
 
+/// An optimised profile, or the one of tests: its option, and its folder.
+type Profile = (&'static str, &'static str);
+
+const RELEASE: Profile = ("--release", "release");
+/// The one that other steps of CI need too.
+const CHECKED: Profile = ("--profile checked", "checked");
+const TESTS: Profile = ("", "debug");
+
 const USERS: [User; 2] = [
     User {
         package: "ceasefire",
         example: "costs",
-        sabotaged: ("--release", "release"),
+        normal: RELEASE,
+        sabotaged: RELEASE,
         symbol: "ceasefire..Engine$LT$P$GT$$GT$7guarded",
     },
     User {
         package: "ceasefire-experiments",
         example: "speed",
-        // The tests have built this one.
-        sabotaged: ("", "debug"),
+        normal: CHECKED,
+        // The tests have built it.
+        sabotaged: TESTS,
         symbol: "ceasefire_memory..Memory$LT$P$GT$$GT$7guarded",
     },
 ];
@@ -43,14 +57,17 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
 }
 
 fn check_user(workspace: &Workspace, user: &User) -> Result<(), Failure> {
-    let User { package, example, sabotaged: (options, profile), symbol } = user;
-    let normal = workspace.example(package, example)?;
-    failure::run(
-        &mut workspace.cargo_sabotaged(&format!("build {options} --package {package} --example {example}")),
-    )?;
-    let sabotaged = workspace.sabotaged().join(profile).join("examples").join(example);
+    let User { package, example, normal, sabotaged, symbol } = user;
+    let build = |option: &str| format!("build {option} --package {package} --example {example}");
+    failure::run(&mut workspace.cargo(&build(normal.0)))?;
+    failure::run(&mut workspace.cargo_sabotaged(&build(sabotaged.0)))?;
+    let program = |target: &Path, profile: &str| target.join(profile).join("examples").join(example);
+    let normal = program(&workspace.target, normal.1);
+    let sabotaged = program(&workspace.sabotaged(), sabotaged.1);
     let program = read(&normal)?;
-    if let Some(word) = WORDS.into_iter().find(|word| contains(&program, word)) {
+    let parts = parts(&normal, &program)?;
+    let is_in = |word: &&str| parts.iter().any(|part| contains(part, word));
+    if let Some(word) = WORDS.into_iter().find(is_in) {
         return Err(Failure::new(format!("{}: `{word}` is in a normal build", normal.display())));
     }
     if !contains(&read(&sabotaged)?, symbol) {
@@ -67,6 +84,15 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(file).map_err(|error| Failure::new(format!("{}: {error}", file.display())))
 }
 
+/// The sections of a program that are not for debuggers alone: those name the file of a constant that was inlined.
+fn parts<'a>(name: &Path, program: &'a [u8]) -> Result<Vec<&'a [u8]>, Failure> {
+    let wrong = |error: object::Error| Failure::new(format!("{}: {error}", name.display()));
+    let file = object::File::parse(program).map_err(wrong)?;
+    let is_kept = |name: &str| !name.starts_with(".debug");
+    let kept = file.sections().filter(|section| section.name().is_ok_and(is_kept));
+    kept.map(|section| section.data().map_err(wrong)).collect()
+}
+
 fn contains(program: &[u8], word: &str) -> bool {
     program.windows(word.len()).any(|bytes| bytes == word.as_bytes())
 }
@@ -74,6 +100,15 @@ fn contains(program: &[u8], word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_programs_symbols_are_among_its_parts() {
+        let own = std::env::current_exe().unwrap();
+        let program = read(&own).unwrap();
+        let parts = parts(&own, &program).unwrap();
+        assert!(parts.iter().any(|part| contains(part, "a_programs_symbols_are_among_its_parts")));
+        assert!(parts.iter().map(|part| part.len()).sum::<usize>() < program.len(), "debuggers have more");
+    }
 
     #[test]
     fn words_are_found_wherever_they_are() {

@@ -1,0 +1,139 @@
+//! The fuzzer, on each target of `fuzz/`. It begins with the inputs that the tests keep, and with files of the tree.
+
+use std::fs;
+use std::process::Command;
+
+use super::output::{grouped, shown};
+use super::{toolchain, Done, Extent};
+use crate::failure::{self, Failure};
+use crate::workspace::Workspace;
+
+const CARGO_FUZZ: &str = "0.13.2";
+
+/// A target.
+struct Target {
+    name: &'static str,
+    /// The inputs that are kept, below the root.
+    kept: &'static str,
+    /// A folder of files that are inputs too.
+    files: Option<&'static str>,
+    /// The most bytes of an input.
+    longest: u32,
+}
+
+const TARGETS: [Target; 6] = [
+    Target { name: "histories", kept: "engine/tests/corpus/histories", files: None, longest: 1003 },
+    Target { name: "programs", kept: "machine/tests/corpus/programs", files: None, longest: 804 },
+    Target {
+        name: "machine-files",
+        kept: "machine/tests/corpus/machine-files",
+        files: Some("machine/machines"),
+        longest: 20_000,
+    },
+    Target {
+        name: "workload-files",
+        kept: "experiments/tests/corpus/workload-files",
+        files: Some("experiments/workloads"),
+        longest: 10_000,
+    },
+    Target {
+        name: "imports",
+        kept: "linux/tests/corpus/imports",
+        files: Some("linux/recordings/import"),
+        longest: 150_000,
+    },
+    Target { name: "formats", kept: "linux/tests/corpus/formats", files: None, longest: 4000 },
+];
+
+/// The seconds of each target.
+const SECONDS: (u64, u64) = (600, 60);
+
+pub(super) fn run(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
+    toolchain::ensure()?;
+    ensure_cargo_fuzz()?;
+    let seconds = extent.choose(SECONDS.0, SECONDS.1);
+    let (mut all, mut failed) = (0, Vec::new());
+    for target in &TARGETS {
+        match fuzz(workspace, target, seconds) {
+            Ok(inputs) => all += inputs,
+            Err(failure) => failed.push(format!("{}: {failure}", target.name)),
+        }
+    }
+    if !failed.is_empty() {
+        return Err(Failure::new(failed.join("; ")));
+    }
+    let figure = format!("{} inputs of {} targets, {seconds} s each", grouped(all), TARGETS.len());
+    Ok(Done { command: "cargo xtask nightly fuzz".to_owned(), figure })
+}
+
+/// Fuzzes a target, and returns how many inputs it tried.
+fn fuzz(workspace: &Workspace, target: &Target, seconds: u64) -> Result<u64, Failure> {
+    // New inputs go into the first folder. They are kept by hand, in a small selection.
+    let found = workspace.target.join("fuzz").join(target.name);
+    fs::create_dir_all(&found).map_err(|error| Failure::new(format!("{}: {error}", found.display())))?;
+    // No sanitizer: the crates are safe Rust but for blocks that Miri and the sanitizers run, and the machine switches
+    // stacks, which the sanitizer of addresses takes for errors.
+    let mut command = toolchain::cargo(workspace, "fuzz run --sanitizer none --fuzz-dir .");
+    command.current_dir(workspace.root.join("fuzz"));
+    command.arg(target.name).arg(&found).arg(workspace.root.join(target.kept));
+    command.args(target.files.map(|folder| workspace.root.join(folder)));
+    let longest = target.longest;
+    command.args([
+        "--".to_owned(),
+        format!("-max_total_time={seconds}"),
+        format!("-max_len={longest}"),
+        "-timeout=60".to_owned(),
+        "-rss_limit_mb=4096".to_owned(),
+        "-print_final_stats=1".to_owned(),
+        "-verbosity=0".to_owned(),
+    ]);
+    let text = shown(&mut command)?;
+    let inputs = text.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+    let inputs = inputs.and_then(|number| number.trim().parse().ok()).filter(|inputs| *inputs > 0);
+    inputs.ok_or_else(|| Failure::new(format!("the fuzzer tried no input of {}", target.name)))
+}
+
+fn ensure_cargo_fuzz() -> Result<(), Failure> {
+    let version = Command::new("cargo").args(["fuzz", "--version"]).output();
+    let installed = version.is_ok_and(|output| {
+        String::from_utf8_lossy(&output.stdout).split_whitespace().any(|word| word == CARGO_FUZZ)
+    });
+    if installed {
+        return Ok(());
+    }
+    failure::run(Command::new("cargo").args(["install", "cargo-fuzz", "--version", CARGO_FUZZ, "--locked"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// All inputs that are kept, of all targets.
+    const BYTES: u64 = 500_000;
+
+    #[test]
+    fn every_target_has_kept_inputs_and_they_are_few() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut bytes = 0;
+        for target in &TARGETS {
+            let files: Vec<_> = fs::read_dir(root.join(target.kept)).expect(target.kept).collect();
+            assert!(!files.is_empty(), "{}", target.kept);
+            bytes += files.iter().map(|file| file.as_ref().unwrap().metadata().unwrap().len()).sum::<u64>();
+            assert!(target.files.is_none_or(|folder| root.join(folder).is_dir()), "{}", target.name);
+        }
+        assert!(bytes < BYTES, "{bytes} bytes of inputs");
+    }
+
+    #[test]
+    fn every_target_of_the_manifest_is_fuzzed() {
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/Cargo.toml");
+        let manifest: toml::Table = fs::read_to_string(manifest).unwrap().parse().unwrap();
+        let names: Vec<_> = manifest["bin"].as_array().unwrap().iter().map(|bin| &bin["name"]).collect();
+        assert_eq!(
+            names.iter().map(|name| name.as_str().unwrap()).collect::<Vec<_>>(),
+            TARGETS.map(|target| target.name)
+        );
+    }
+}

@@ -1,0 +1,134 @@
+//! The last result of each step, in `docs/nightly.json`, and as a table in the book.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{json, Map, Value};
+
+use super::{Done, STEPS};
+use crate::failure::{self, Failure};
+use crate::json_file;
+use crate::steps::Time;
+use crate::workspace::Workspace;
+
+const RESULTS: &str = "docs/nightly.json";
+const CHAPTER: &str = "docs/src/searches.md";
+/// The lines of the chapter between which the table stands.
+const MARKS: [&str; 2] = ["<!-- cargo xtask nightly: begin -->\n", "<!-- cargo xtask nightly: end -->"];
+
+/// The last result of a step.
+pub(super) struct Entry(Value);
+
+impl Entry {
+    pub(super) fn of(
+        workspace: &Workspace,
+        result: &Result<Done, Failure>,
+        time: Time,
+    ) -> Result<Self, Failure> {
+        let git = |line: &str| {
+            let mut command = Command::new("git");
+            command.args(line.split(' ')).current_dir(&workspace.root);
+            failure::stdout(&mut command).map(|text| text.trim().to_owned())
+        };
+        let date = failure::stdout(Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
+        let (command, figure) = match result {
+            Ok(done) => (done.command.as_str(), done.figure.clone()),
+            Err(failure) => ("", failure.to_string()),
+        };
+        Ok(Self(json!({
+            "passed": result.is_ok(),
+            "command": command,
+            "figure": figure,
+            "seconds": time.passed.as_secs(),
+            "processor_seconds": time.processor.map(|time| time.as_secs()),
+            "date": date.trim(),
+            "commit": git("rev-parse --short=12 HEAD")?,
+        })))
+    }
+}
+
+/// The results of all steps.
+pub(super) struct Record(Map<String, Value>);
+
+impl Record {
+    /// Replaces the result of one step, in the file and in the chapter.
+    pub(super) fn update(workspace: &Workspace, step: &str, Entry(entry): Entry) -> Result<(), Failure> {
+        let mut record = Self::read(workspace)?;
+        record.0.insert(step.to_owned(), entry);
+        let chapter = workspace.root.join(CHAPTER);
+        let text = record.in_chapter(&read(&chapter)?)?;
+        json_file::write(&workspace.root.join(RESULTS).to_string_lossy(), &Value::Object(record.0))?;
+        fs::write(&chapter, text).map_err(|error| Failure::new(format!("{CHAPTER}: {error}")))
+    }
+
+    fn read(workspace: &Workspace) -> Result<Self, Failure> {
+        let wrong = |error: &dyn std::fmt::Display| Failure::new(format!("{RESULTS}: {error}"));
+        let text = read(&workspace.root.join(RESULTS))?;
+        serde_json::from_str(&text).map(Self).map_err(|error| wrong(&error))
+    }
+
+    /// The chapter with the table of these results.
+    fn in_chapter(&self, chapter: &str) -> Result<String, Failure> {
+        let [begin, end] = MARKS;
+        let parts = chapter.split_once(begin).and_then(|(before, rest)| {
+            let (_, after) = rest.split_once(end)?;
+            Some((before, after))
+        });
+        let (before, after) =
+            parts.ok_or_else(|| Failure::new(format!("{CHAPTER} has no marks for the table")))?;
+        Ok(format!("{before}{begin}{}{end}{after}", self.table()))
+    }
+
+    /// The results as Markdown, in the order of the steps.
+    fn table(&self) -> String {
+        let mut text = "| step | result | minutes | date | commit |\n|---|---|---|---|---|\n".to_owned();
+        for step in STEPS {
+            let Some(entry) = self.0.get(step.name) else { continue };
+            let word = |key: &str| entry[key].as_str().unwrap_or_default().replace('|', "\\|");
+            let passed = if entry["passed"] == json!(true) { "" } else { "failed: " };
+            let minutes = entry["seconds"].as_u64().unwrap_or_default() as f64 / 60.0;
+            let _ = writeln!(
+                text,
+                "| `{}` | {passed}{} | {minutes:.1} | {} | `{}` |",
+                step.name,
+                word("figure"),
+                word("date"),
+                word("commit"),
+            );
+        }
+        text
+    }
+}
+
+fn read(file: &PathBuf) -> Result<String, Failure> {
+    fs::read_to_string(file).map_err(|error| Failure::new(format!("{}: {error}", file.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chapter_shows_the_results() {
+        let workspace = Workspace::load().unwrap();
+        let chapter = read(&workspace.root.join(CHAPTER)).unwrap();
+        assert_eq!(Record::read(&workspace).unwrap().in_chapter(&chapter).unwrap(), chapter);
+    }
+
+    #[test]
+    fn a_result_replaces_the_table_and_leaves_the_rest() {
+        let entry = json!({
+            "passed": false, "figure": "a | b", "seconds": 90, "date": "2026-01-02", "commit": "0123",
+        });
+        let record = Record(Map::from_iter([("miri".to_owned(), entry)]));
+        let [begin, end] = MARKS;
+        let chapter = record.in_chapter(&format!("a\n{begin}old\n{end}\nz\n")).unwrap();
+        assert!(
+            chapter.starts_with(&format!("a\n{begin}| step ")) && chapter.ends_with(&format!("{end}\nz\n"))
+        );
+        assert!(chapter.contains("| `miri` | failed: a \\| b | 1.5 | 2026-01-02 | `0123` |\n"), "{chapter}");
+        assert!(record.in_chapter("no marks").is_err());
+    }
+}
