@@ -147,7 +147,9 @@ impl Oracle {
         }
         self.debts.borrow_mut().come_into_reach();
         let nodes = self.debts.borrow().nodes();
-        nodes.into_iter().for_each(|node| self.bound_count(view, node, 0));
+        for node in nodes {
+            self.bound_count(view, node);
+        }
     }
 
     /// A CPU waits for others with interrupts off.
@@ -173,11 +175,18 @@ impl Oracle {
         }
     }
 
-    /// The frames of a node in debt must not be too many. `frame` was the last to come to owe.
-    fn bound_count(&self, view: &impl View, node: usize, frame: u32) {
-        let mut debts = self.debts.borrow_mut();
-        if debts.are_too_many(node, view.most_owing(node), |frame| self.is_in_reach(view, frame)) {
-            self.broken(view, Rule::Bounded, view.this_cpu(), None, frame);
+    /// The frames of a node in debt must not be too many.
+    fn bound_count(&self, view: &impl View, node: usize) {
+        let last = Cell::new(0);
+        let is_in_debt = |frame| {
+            let is_in_reach = self.is_in_reach(view, frame);
+            if is_in_reach {
+                last.set(frame);
+            }
+            is_in_reach
+        };
+        if self.debts.borrow_mut().are_too_many(node, view.most_owing(node), is_in_debt) {
+            self.broken(view, Rule::Bounded, view.this_cpu(), None, last.get());
         }
     }
 
@@ -195,12 +204,11 @@ impl Oracle {
     /// A CPU's entries for a page, or all under an ASID, were invalidated.
     pub(crate) fn invalidated(&self, cpu: usize, asid: u16, page: Option<u64>) {
         let mut record = self.record.borrow_mut();
-        match page {
-            Some(page) => record.forget_page(cpu, asid, page),
-            None => {
-                record.forget_asid(cpu, asid, self.clock.get());
-                self.dropped_ways(cpu, asid);
-            }
+        if let Some(page) = page {
+            record.forget_page(cpu, asid, page);
+        } else {
+            record.forget_asid(cpu, asid, self.clock.get());
+            self.dropped_ways(cpu, asid);
         }
     }
 
@@ -315,7 +323,7 @@ impl Oracle {
         self.out_of_reach(view, frame, Rule::Clean, |held| held.writable);
         let node = view.node_of(frame);
         self.debts.borrow_mut().add(frame, node, view.now_ns(), block);
-        self.bound_count(view, node, frame);
+        self.bound_count(view, node);
     }
 
     /// Pages of a store can be found from now on: no CPU may read an older copy.

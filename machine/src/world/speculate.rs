@@ -47,7 +47,7 @@ impl Speculation {
         let mut z = self.random.get();
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 32) * bound >> 32
+        (((z ^ (z >> 31)) >> 32) * bound) >> 32
     }
 
     fn one_of_two(&self) -> bool {
@@ -80,7 +80,7 @@ impl World {
 
     /// A page near the last one to which a CPU has walked.
     fn page_beside(&self, speculation: &Speculation, index: usize) -> Option<u64> {
-        // The walker keeps the line of eight entries from which it read the last one, and its level above.
+        // The walker keeps the line of eight entries from which it read the last one.
         let line = self.cpus[index].walked_line.get();
         let page = (line << 3 & (USER_END >> PAGE_SHIFT).wrapping_sub(1)) + speculation.below(AROUND);
         page.checked_sub(AROUND / 2).filter(|&page| page < USER_END >> PAGE_SHIFT)
