@@ -359,6 +359,18 @@ pub(crate) struct CompareArguments {
     /// smt, idle, far-walks, bandwidth, ticks
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "What to run")]
     pub(crate) without: Vec<String>,
+    /// Let walkers fill translations that no access asked for, at RATE of the moments at which CPUs can notice each other:
+    /// 0 to 1 [default without a number: 0.1]
+    #[arg(
+        long,
+        value_name = "RATE",
+        value_parser = rate,
+        num_args = 0..=1,
+        default_missing_value = "0.1",
+        allow_negative_numbers = true,
+        help_heading = "What to run"
+    )]
+    pub(crate) speculate: Option<f64>,
     /// The seed of all random choices of the first run
     #[arg(
         long,
@@ -503,6 +515,11 @@ fn scale(text: &str) -> Result<f64, String> {
         None => number(text),
     };
     scale.ok_or_else(|| "must be a number above 0 and at most 1, such as 0.0625 or 1/16".into())
+}
+
+/// Parses a rate.
+fn rate(text: &str) -> Result<f64, &'static str> {
+    text.parse().ok().filter(|rate| (0.0..=1.0).contains(rate)).ok_or("must be a number, 0 to 1")
 }
 
 /// Parses a number of a machine. The machine checks that it has it.

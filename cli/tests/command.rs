@@ -42,6 +42,26 @@ fn the_json_has_the_command_line_and_every_parameter_of_its_machines() {
 }
 
 #[test]
+fn a_run_that_speculates_breaks_no_rule_and_has_no_published_figure() {
+    let run = |more: &[&str]| json(&[QUICK, &["--mechanism", "lazy"], more].concat());
+    let (plain, eager) = (run(&[]), run(&["--speculate"]));
+    let rate = |json: &Value| json["results"][0]["speculate"].as_f64();
+    assert_eq!(
+        [rate(&plain), rate(&eager), rate(&run(&["--speculate", "0"]))],
+        [Some(0.0), Some(0.1), Some(0.0)]
+    );
+    let [before, result] = [&plain, &eager].map(|json| &json["results"][0]);
+    assert_eq!((&result["violations"], &result["loads_wrong"]), (&0.into(), &0.into()));
+    assert_eq!((&before["built_in"], &result["built_in"]), (&"1-socket".into(), &Value::Null));
+    assert_ne!(before["machine_hash"], result["machine_hash"]);
+    assert_ne!(before["tlb_misses_load"], result["tlb_misses_load"], "the fills changed the TLBs");
+    let same = run(&["--speculate", "0.1"]);
+    assert_eq!(result["tlb_misses_load"], same["results"][0]["tlb_misses_load"]);
+    let parameters = eager["machines"][0]["parameters"].as_array().expect("an array");
+    assert!(parameters.iter().any(|one| one["key"] == "processor.speculate" && one["value"] == 0.1));
+}
+
+#[test]
 fn the_json_has_every_field_with_its_type() {
     let json = json(QUICK);
     assert_eq!(json["ceasefire"], env!("CARGO_PKG_VERSION"));

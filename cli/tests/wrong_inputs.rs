@@ -133,6 +133,7 @@ fn numbers_out_of_range_are_answered_with_the_range() {
         ("--jobs", &["0", "-1", "1.5", "65536"], "1 to 65535"),
         ("--repeats", &["0", "-1", "x", "", "65536"], "1 to 65535"),
         ("--threads", &["0", "-1", "1.5", "1,,2", "65536", ""], "1 to 65535"),
+        ("--speculate", &["2", "-0.1", "nan", "x", "1/2"], "must be a number, 0 to 1"),
         ("--cpus", &["-1", "x", "0.5", "99999999999"], "1 to 8192 CPUs"),
     ] {
         for value in values {

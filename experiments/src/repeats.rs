@@ -78,7 +78,8 @@ impl Report {
     /// Whether another run had the same settings, but for the seed. The checkers change no figure, so they may differ.
     fn differs_in_seed_alone(&self, other: &Self) -> bool {
         self.has_same_work(other)
-            && (&self.machine, &self.without) == (&other.machine, &other.without)
+            && (&self.machine, &self.without, self.speculate)
+                == (&other.machine, &other.without, other.speculate)
             && (self.mechanism, self.settle) == (other.mechanism, other.settle)
     }
 }

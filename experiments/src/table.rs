@@ -37,7 +37,7 @@ pub enum Cells {
 }
 
 /// The fields of a run that say which run it is, and not what came out.
-const SETTINGS: [&str; 4] = ["scale", "seed", "cpus", "threads"];
+const SETTINGS: [&str; 5] = ["scale", "seed", "cpus", "threads", "speculate"];
 
 impl Cells {
     /// The number of cells.

@@ -127,6 +127,7 @@ unsafe impl Platform for Sim {
                 self.tell(|shadow, cpu| shadow.forgets_page(cpu, asid, address));
                 self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_page));
                 self.forget_page(self.here(), asid.get(), address >> PAGE_SHIFT);
+                self.forget_ways(asid.get(), address >> PAGE_SHIFT, flush.tables);
                 self.count_invalidation(self.here());
             }),
         });
@@ -143,7 +144,7 @@ unsafe impl Platform for Sim {
 
     fn broadcast(&self, asid: Asid, flush: Flush) {
         self.tell(|shadow, cpu| shadow.broadcasts(cpu, asid, flush.extent));
-        self.during(Doing::Flushes, || World::broadcast(self, asid.get(), flush.extent));
+        self.during(Doing::Flushes, || World::broadcast(self, asid.get(), flush));
     }
 
     fn broadcast_everything(&self) {
@@ -152,6 +153,7 @@ unsafe impl Platform for Sim {
     }
 
     fn broadcast_wait(&self) {
+        self.note_wait();
         self.report_work(|| self.during(Doing::Answers, || World::broadcast_wait(self)));
     }
 
@@ -189,6 +191,7 @@ unsafe impl Platform for Sim {
     }
 
     fn wait(&self, done: &dyn Fn() -> bool) {
+        self.note_wait();
         let start = World::cpu(self).clock.get();
         self.during(Doing::Answers, || {
             while !done() {
@@ -334,6 +337,13 @@ impl Machine for Sim {
 }
 
 impl Sim {
+    /// Informs the oracle that this CPU begins to wait for a flush.
+    fn note_wait(&self) {
+        if let Some(oracle) = &self.oracle {
+            oracle.waits_for_flush(&**self, self.here());
+        }
+    }
+
     /// Informs the oracle of an event, and keeps the bytes of pages up to date.
     #[inline(never)]
     fn note(&self, event: Event<'_>) {

@@ -173,6 +173,49 @@ fn without_the_flush_of_an_unmap_r1_and_r3_are_broken() {
     assert!(rules.contains(&Rule::Frame) && rules.contains(&Rule::Return), "{rules:?}");
 }
 
+/// A CPU uses a page of a file for the first time while another is in the call that discards it, before the translation
+/// is cleared. The page stays in its file, so its frame is not freed.
+fn fill_during_a_discard(machine: &Machine, setup: Setup) -> Outcome {
+    let simulation = set_up(machine, setup);
+    let memory = simulation.memory();
+    let file = memory.create_file(1).expect("a free object");
+    let space = memory.new_space().expect("a frame");
+    let base = memory.map_shared(&space, file, 0, Pages::new(1), true).expect("room");
+    simulation
+        .spawn("discards", 0, 0, &space, move |program| {
+            program.store(base, 1, 0).expect("a mapped page");
+            program.system_call(|memory, space| {
+                program.compute(100 * US);
+                memory.discard(space, base, Pages::new(1)).expect("in range");
+            });
+        })
+        .expect("a stack");
+    simulation
+        .spawn("loads", 1, 50 * US, &space, move |program| {
+            program.load(base, 1).expect("a mapped page");
+            (0..200).for_each(|_| program.compute(US));
+        })
+        .expect("a stack");
+    run(&simulation)
+}
+
+#[test]
+fn an_entry_filled_during_a_discard_is_gone_when_it_returns() {
+    for setup in guarded() {
+        let outcome = fill_during_a_discard(&machine(&[2], 2048), setup);
+        assert_clean(&outcome, setup);
+        assert_eq!(outcome.reading.counters.interrupts, 1, "CPU 1 held it");
+    }
+}
+
+#[cfg(ceasefire_sabotage)]
+#[test]
+fn without_the_flush_of_a_discard_an_entry_filled_during_it_breaks_r3_alone() {
+    let outcome = fill_during_a_discard(&machine(&[2], 2048), without(guards::Engine::GatherFlush));
+    let of_1 = outcome.broken.iter().filter(|violation| violation.cpu == 1);
+    assert_eq!(of_1.map(|violation| violation.rule).collect::<Vec<_>>(), [Rule::Return]);
+}
+
 /// One thread declares pages droppable, again and again, to which other threads store.
 fn droppable_under_stores(machine: &Machine, setup: Setup) -> Outcome {
     const PAGES: u64 = 16;
@@ -317,6 +360,27 @@ fn exit_while_others_are_lazy_in_the_space_breaks_no_rule() {
 fn without_interrupts_for_lazy_cpus_a_freed_table_can_be_walked() {
     let outcome = exit_beside_lazy(&machine(&[2], 4096), without(guards::Engine::LazyTables));
     assert!(rules(&outcome).contains(&Rule::Table), "{:?}", outcome.broken);
+}
+
+#[cfg(ceasefire_sabotage)]
+#[test]
+fn without_interrupts_for_lazy_cpus_freed_tables_of_every_level_can_be_walked() {
+    let outcome = exit_beside_lazy(&machine(&[2], 4096), without(guards::Engine::LazyTables));
+    let tables = outcome.broken.iter().filter(|violation| violation.rule == Rule::Table);
+    // The tables above the lowest level translate addresses from 0 on, the root has none.
+    let above = tables.filter(|violation| violation.address == Some(0)).map(|violation| violation.frame);
+    let above: std::collections::BTreeSet<u32> = above.collect();
+    assert!(above.len() >= 2, "{:?}", outcome.broken);
+}
+
+#[cfg(ceasefire_sabotage)]
+#[test]
+fn without_the_note_that_tables_are_freed_walkers_remember_them() {
+    let interrupted = exit_beside_lazy(&machine(&[2], 4096), without(guards::Engine::Tables));
+    assert!(rules(&interrupted).contains(&Rule::Table), "{:?}", interrupted.broken);
+    // Arm's form for the last level leaves the ways to tables.
+    let told = unmap_under_use(&with_broadcasts(machine(&[2], 2048)), without(guards::Engine::Tables), 7);
+    assert!(rules(&told).contains(&Rule::Table), "{:?}", told.broken);
 }
 
 /// A program reads a file that is larger than the memory. One of its threads discards a few pages at a time near
@@ -477,6 +541,26 @@ fn broadcasts_break_no_rule_and_send_no_interrupt() {
 fn without_the_wait_for_a_batch_of_broadcasts_freed_frames_are_reached() {
     let outcome = stream(&with_broadcasts(machine(&[2], 4096)), without(guards::Engine::BroadcastWait), 3);
     assert!(rules(&outcome).contains(&Rule::Frame), "{:?}", outcome.broken);
+}
+
+#[test]
+fn walkers_that_fill_translations_by_themselves_break_no_rule() {
+    let eager = |machine: Machine| machine.speculating(0.5).expect("a rate");
+    for setup in guarded() {
+        for setup in [setup, Setup { broadcast: true, ..setup }] {
+            for outcome in [
+                unmap_under_use(&eager(machine(&[4], 2048)), setup, 3),
+                droppable_under_stores(&eager(machine(&[6], 2048)), setup),
+                dirty_under_pressure(&eager(machine(&[4], 2048)), setup),
+                exit_beside_lazy(&eager(machine(&[4], 4096)), setup),
+                stream(&eager(machine(&[2, 2], 2048)), setup, 2),
+                unmap_under_use(&eager(with_broadcasts(machine(&[4], 2048))), setup, 3),
+            ] {
+                assert_clean(&outcome, setup);
+                assert!(outcome.speculated > 100, "{}", outcome.speculated);
+            }
+        }
+    }
 }
 
 /// A space that five CPUs run gets a global ASID. Flushes use interrupts before that, and both during the transition.

@@ -119,12 +119,14 @@ def run(
     lru_drain: Union[Literal["eager", "batched"], None] = None,
     without: Sequence[str] = (),
     oracle: bool = True,
+    speculate: float = 0.0,
 ) -> Result:
     """Runs an experiment once, without the interpreter's lock. Ctrl-C ends it.
 
     ``machine``, ``scale`` and ``threads`` are by default the experiment's own: its first machine, and a thread on each
     CPU. ``overrides`` set numbers of the machine by their keys. ``without`` leaves effects
-    out of the machine's model. ``oracle=False`` turns the checkers off.
+    out of the machine's model. ``oracle=False`` turns the checkers off. ``speculate`` is how often walkers fill
+    translations by themselves, from 0 to 1.
     """
 
 def machines() -> list[Machine]:

@@ -35,9 +35,9 @@ pub(crate) enum On<'py> {
 #[pyfunction]
 #[pyo3(signature = (
     experiment, machine=None, mechanism="batched", overrides=None, seed=None, scale=None, cpus=None, threads=None,
-    settle=None, lru_drain=None, without=None, oracle=true
+    settle=None, lru_drain=None, without=None, oracle=true, speculate=None
 ), text_signature = "(experiment, machine=None, mechanism='batched', overrides=None, seed=1, scale=None, cpus=None, \
-    threads=None, settle='free', lru_drain=None, without=(), oracle=True)")]
+    threads=None, settle='free', lru_drain=None, without=(), oracle=True, speculate=0.0)")]
 // The arguments are those of Python's function.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn run(
@@ -54,6 +54,7 @@ pub(crate) fn run(
     lru_drain: Option<&str>,
     without: Option<Vec<String>>,
     oracle: bool,
+    speculate: Option<f64>,
 ) -> PyResult<Result> {
     let experiment = only(experiment)?;
     let mut machine = match machine {
@@ -75,6 +76,9 @@ pub(crate) fn run(
     if let Some(cpus) = cpus {
         let cpus = whole::<u32>("cpus", &cpus, &format!("1 to {MAX_CPUS} CPUs"))?;
         machine = machine.with_cpus(cpus).map_err(input)?;
+    }
+    if let Some(rate) = speculate {
+        machine = machine.speculating(rate).map_err(input)?;
     }
     let effects = Effect::ALL.map(|effect| (effect.name(), effect));
     let without = without.unwrap_or_default();

@@ -72,13 +72,14 @@ class Figures(unittest.TestCase):
             lru_drain="eager",
             without=["smt", "ticks"],
             oracle=False,
+            speculate=0.25,
         )
         choices = "--machine milan-36 --mechanism lazy --seed 7 --scale 0.001 --cpus 4 --threads 2 --no-oracle"
-        more = "--settle demand --lru-drain eager --without smt,ticks"
+        more = "--settle demand --lru-drain eager --without smt,ticks --speculate 0.25"
         changes = ["--set", "costs.fault=900 ns", "--set", "costs.access=5"]
         self.same(result, "tlb-flush2", *choices.split(), *more.split(), *changes)
         report = result.report
-        self.assertEqual((report["settle"], report["lru_drain"]), ("demand", "eager"))
+        self.assertEqual((report["settle"], report["lru_drain"], report["speculate"]), ("demand", "eager", 0.25))
 
     def test_the_machine_and_the_scale_are_the_experiments_own(self):
         report = ceasefire.run("migrate", cpus=2, scale=0.0001).report

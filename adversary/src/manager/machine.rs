@@ -100,7 +100,7 @@ impl Adverse<Managed> {
                 record.frame_freed(frame.get());
             }
             Event::TableFreed(frame) => hardware.note(|| format!("table {} is gone", frame.get())),
-            Event::HoleFilled { .. } => {}
+            Event::HoleFilled { .. } | Event::Withdrawn { .. } | Event::Atomic { .. } => {}
             Event::Installed { space, address, frame, .. } => {
                 let page = address >> PAGE_SHIFT;
                 hardware.note(|| format!("set page {page:#x} -> frame {}", frame.get()));

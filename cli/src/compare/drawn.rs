@@ -64,8 +64,12 @@ pub(super) fn draw<'a>(
         }
     }
     let (groups, reports): (Vec<_>, Vec<_>) = groups.into_iter().unzip();
-    let around =
-        Arranged { cpus: arguments.cpus, without: effects(arguments)?, shown: Shown::new(arguments.quiet) };
+    let around = Arranged {
+        cpus: arguments.cpus,
+        speculate: arguments.speculate,
+        without: effects(arguments)?,
+        shown: Shown::new(arguments.quiet),
+    };
     let results = uncertain(&groups, (draws, SEED), arguments.jobs, &around);
     around.shown.end();
     let results = results.map_err(Failure::input)?;
@@ -151,6 +155,7 @@ fn ratio(metric: &str, before: &Report, after: &Report) -> Option<f64> {
 /// The drawn machine as the command line wants it, and the progress.
 struct Arranged {
     cpus: Option<u32>,
+    speculate: Option<f64>,
     without: Vec<Effect>,
     shown: Shown,
 }
@@ -160,6 +165,10 @@ impl Around for Arranged {
         let machine = match self.cpus {
             Some(cpus) => machine.with_cpus(cpus)?,
             None => machine.clone(),
+        };
+        let machine = match self.speculate {
+            Some(rate) => machine.speculating(rate)?,
+            None => machine,
         };
         Ok(machine.without(&self.without))
     }

@@ -85,6 +85,10 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
                 Some(count) => machine.with_cpus(count).map_err(Failure::input)?,
                 None => machine,
             };
+            let machine = match arguments.speculate {
+                Some(rate) => machine.speculating(rate).map_err(Failure::input)?,
+                None => machine,
+            };
             let default = Plan::new(experiment, machine.without(&without));
             let plan = Plan {
                 payment: arguments.settle.map_or(Payment::Free, Into::into),

@@ -15,11 +15,15 @@ pub(crate) fn conditions(runs: &Repeats) -> String {
         (some, 0) => format!("oracle on{}, shadow record off", of_all(some)),
         (some, _) => format!("oracle and shadow record on{}", of_all(some)),
     };
-    if first.without.is_empty() {
-        checkers
-    } else {
-        format!("{checkers}; without {}", first.without.join(", "))
-    }
+    let without = match first.without.join(", ") {
+        none if none.is_empty() => none,
+        without => format!("; without {without}"),
+    };
+    let speculating = match first.speculate {
+        0.0 => String::new(),
+        rate => format!("; CPUs speculate at a rate of {rate}"),
+    };
+    format!("{checkers}{without}{speculating}")
 }
 
 /// The seeds of the runs, in words.
@@ -46,6 +50,12 @@ mod tests {
         assert_eq!(of(std::slice::from_ref(&plain)), "oracle off: broken rules are not detected");
         let bare = [Report { without: vec!["smt", "idle"], ..plain }];
         assert!(of(&bare).ends_with("; without smt, idle"), "{}", of(&bare));
+        let eager = [Report { speculate: 0.25, ..bare[0].clone() }];
+        assert!(
+            of(&eager).ends_with("; without smt, idle; CPUs speculate at a rate of 0.25"),
+            "{}",
+            of(&eager)
+        );
     }
 
     #[test]

@@ -183,6 +183,7 @@ impl Plan {
                 trace: self.open_trace()?,
                 payment: self.payment,
                 broadcast: self.mechanism.broadcasts(),
+                seed: self.seed,
                 ..Options::new(self.mechanism.schedule())
             },
         })

@@ -141,6 +141,8 @@ pub struct Report {
     pub per_process: Option<PerProcess>,
     /// The effects that the model of the machine left out.
     pub without: Vec<&'static str>,
+    /// How often a CPU of the machine fills a translation that no access asked for; 0: never.
+    pub speculate: f64,
     /// Whether the oracle was on. Without it, `stale_hits`, `violations` and `broken` have no meaning.
     pub oracle: bool,
     /// Whether the memory manager's shadow record was on. Its reports are among `violations` and `broken`.
@@ -266,6 +268,7 @@ impl Report {
             latency: finished.latency,
             atomic: finished.atomic,
             per_process: finished.per_process,
+            speculate: plan.machine.processor.speculate,
             without: plan.machine.without.iter().map(|effect| effect.name()).collect(),
             oracle: plan.oracle,
             shadow: plan.shadow,

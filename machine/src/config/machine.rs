@@ -107,6 +107,19 @@ impl Machine {
         Ok(machine)
     }
 
+    /// The same machine whose CPUs speculate at a rate ([`Processor::speculate`]).
+    ///
+    /// # Errors
+    /// A rate below 0 or above 1.
+    pub fn speculating(&self, rate: f64) -> Result<Self, MachineError> {
+        let mut machine = self.clone();
+        machine
+            .processor
+            .set_speculate(rate, &mut machine.sources)
+            .map_err(|problem| self.error("speculate", problem))?;
+        Ok(machine)
+    }
+
     /// The cost of copying one page of 4 KiB from a frame of `from_node` to one of `to_node`.
     /// [`copies`](Self::copies) gives it for their tiers. If it has no such entry, the cost is twice `frame_zero`,
     /// since a copy reads as much as it writes.
@@ -187,6 +200,18 @@ mod tests {
         let costs =
             [(0, 0), (0, 3), (3, 0), (0, 4), (4, 0), (4, 4)].map(|(from, to)| machine.copy_cost(from, to));
         assert_eq!(costs, [600, 5, 5, 6, 600, 7]);
+    }
+
+    #[test]
+    fn a_machine_that_speculates_is_another_machine_and_says_so() {
+        let machine = machine();
+        let eager = machine.speculating(0.5).and_then(|machine| machine.speculating(0.25)).expect("rates");
+        let rates = eager.sources.iter().filter(|parameter| parameter.key == "processor.speculate");
+        assert_eq!(rates.map(|parameter| parameter.value).collect::<Vec<_>>(), [0.25]);
+        assert_eq!((machine.built_in(), eager.built_in()), (Some("4-node-48-cpu"), None));
+        assert_eq!(machine.speculating(0.0).expect("a rate").hash(), machine.hash());
+        let refused = machine.speculating(2.0).map_err(|error| error.to_string());
+        assert_eq!(refused, Err("4-node-48-cpu: speculate: 2: must be 0 to 1".to_owned()));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use ceasefire::DYNAMIC_ASIDS;
 
 use serde::Serialize;
 
-use super::mark::Origin;
+use super::mark::{Marks, Origin};
 use super::quantity::{Parameter, Picoseconds, TIME};
 use super::{MachineError, Problem};
 use crate::document::Section;
@@ -18,7 +18,7 @@ const MAX_ASIDS: u32 = 65_536;
 const MAX_PAGES: u32 = 65_536;
 
 /// The features of the processor beyond the minimum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Processor {
     /// Whether TLB entries carry ASIDs, which lets them survive a switch of spaces.
     pub asids: bool,
@@ -32,6 +32,17 @@ pub struct Processor {
     pub broadcast_pages: u32,
     /// The time that the interconnect spends on one broadcast before it takes the next, from any CPU.
     pub broadcast_interval: Picoseconds,
+    /// How often some CPU fills a translation that no access asked for, as a part of the moments at which CPUs can notice
+    /// each other: 0, the default, to 1. A machine that does not speculate serializes as one that cannot.
+    #[serde(skip_serializing_if = "never")]
+    pub speculate: f64,
+}
+
+/// Whether a rate is that of a machine that does not speculate.
+// Serde passes a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn never(rate: &f64) -> bool {
+    *rate == 0.0
 }
 
 impl Default for Processor {
@@ -43,11 +54,33 @@ impl Default for Processor {
             broadcast_asids: None,
             broadcast_pages: 1,
             broadcast_interval: 0,
+            speculate: 0.0,
         }
     }
 }
 
 impl Processor {
+    const SPECULATE: &'static str = "speculate";
+
+    /// Sets the rate at which CPUs speculate, and its line in `sources`.
+    pub(super) fn set_speculate(&mut self, rate: f64, sources: &mut Vec<Parameter>) -> Result<(), Problem> {
+        self.speculate = Self::checked_rate(rate)?;
+        let key = format!("processor.{}", Self::SPECULATE);
+        sources.retain(|parameter| parameter.key != key);
+        let origin = Origin { source: "chosen".to_owned(), marks: Marks::default(), range: None };
+        sources.push(Parameter::new(key, rate, "", &origin));
+        Ok(())
+    }
+
+    /// A rate of speculation, if it is one.
+    fn checked_rate(rate: f64) -> Result<f64, Problem> {
+        if (0.0..=1.0).contains(&rate) {
+            Ok(rate)
+        } else {
+            Err(Problem::invalid(rate, "0 to 1"))
+        }
+    }
+
     /// Reads `[processor]` and adds its numbers to `sources`; `asids` counts as 1 or 0. A value that is replaced adds
     /// a line to `warnings`.
     pub(super) fn read(
@@ -93,6 +126,11 @@ impl Processor {
         }
         if let Some(entry) = section.take_if_there("broadcast_interval") {
             processor.broadcast_interval = TIME.read(entry, sources)?;
+        }
+        if let Some(entry) = section.take_if_there(Self::SPECULATE) {
+            let rate = entry.number()?;
+            processor.speculate = Self::checked_rate(rate).map_err(|problem| entry.place().error(problem))?;
+            sources.push(Parameter::new(entry.place().key(), rate, "", &origin));
         }
         section.finish()?;
         Ok(processor)
@@ -141,6 +179,9 @@ mod tests {
             ["processor.asid_space", "processor.broadcast_pages", "processor.broadcast_interval"]
         );
         assert!(warnings.is_empty());
+        let (processor, sources, _) = read("speculate = 0.25").expect("valid");
+        assert_eq!(processor, Processor { speculate: 0.25, ..Processor::default() });
+        assert_eq!((sources[0].key.as_str(), sources[0].value), ("processor.speculate", 0.25));
     }
 
     #[test]
@@ -167,6 +208,9 @@ mod tests {
                 "asids = false\nbroadcast_asids = 9",
                 "f:4: processor.broadcast_asids: 9: must be left out where `asids` is false",
             ),
+            ("speculate = 2", "f:3: processor.speculate: 2: must be 0 to 1"),
+            ("speculate = -0.1", "f:3: processor.speculate: -0.1: must be 0 to 1"),
+            ("speculate = true", "f:3: processor.speculate: expected a number, found true or false"),
             ("x = 1", "f:3: processor.x: unknown key"),
         ] {
             assert_eq!(read(text).expect_err("must be refused"), expected);

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use ceasefire::Extent;
+use ceasefire::Flush;
 
 use crate::hardware::numbers::HUGE_SHIFT;
 
@@ -17,7 +17,7 @@ use crate::hardware::numbers::HUGE_SHIFT;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broadcast {
     /// Some or all entries under an ASID.
-    Tagged(u16, Extent),
+    Tagged(u16, Flush),
     /// Every entry of every CPU.
     Everything,
 }

@@ -250,18 +250,6 @@ impl Tlb {
         (!self.walk.is_empty()).then(|| (page >> HUGE_SHIFT) as usize % self.walk.len())
     }
 
-    /// The page-table pages to which a valid path is cached under an ASID.
-    pub(crate) fn tables_under<'a>(
-        &'a self,
-        asid: u16,
-        outdated: &'a Outdated,
-    ) -> impl Iterator<Item = u32> + 'a {
-        let epoch = self.epoch(asid);
-        let valid =
-            move |path: &&Path| path.is_under(asid) && path.epoch == epoch && !path.is_outdated(outdated);
-        self.walk.iter().filter(valid).map(|path| path.table)
-    }
-
     /// Invalidates the entries of either size that translate a page, and the walk cache's path to it (Intel SDM
     /// volume 3, section 4.10.4.1).
     pub(crate) fn invalidate_page(&mut self, page: u64, asid: u16) {
@@ -388,11 +376,7 @@ mod tests {
             tlb.fill(1, other, Data, fill(2));
             tlb.fill(1, one, Data, huge(512));
             tlb.fill_path(1, one, 9, 0);
-            let mut outdated = Outdated::default();
-            assert_eq!(tlb.tables_under(one, &outdated).collect::<Vec<_>>(), [9]);
-            assert_eq!(tlb.tables_under(other, &outdated).count(), 0);
-            outdated.page(one, 511, 1);
-            assert_eq!(tlb.tables_under(one, &outdated).count(), 0);
+            assert_eq!((tlb.path(1, one), tlb.path(1, other)), (Some((9, 0)), None));
             tlb.invalidate_asid(one);
             assert_eq!(tlb.find(1, one, Data), Hit::None);
             assert_eq!(tlb.path(1, one), None);

@@ -3,7 +3,7 @@
 //! A frame is not reported when its debt is settled. So these frames are more than those in debt, and only the oracle
 //! can say which of them a CPU can still reach.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ceasefire_memory::{Block, Store};
 
@@ -30,6 +30,8 @@ struct Count {
 #[derive(Debug, Default)]
 pub(crate) struct Debts {
     left: Numbered<Left>,
+    /// The same frames in the order in which they were let go of, with the moment. Those that were freed since stay.
+    order: VecDeque<(u64, u32)>,
     /// The blocks whose pages they held, with their frames, until the page can be found elsewhere.
     copies: BTreeSet<(Block, u32)>,
     counts: BTreeMap<usize, Count>,
@@ -39,6 +41,7 @@ impl Debts {
     /// A frame of `node`, which held the page of `block`, is let go of owing.
     pub(crate) fn add(&mut self, frame: u32, node: usize, since: u64, block: Option<Block>) {
         self.left.insert(frame, Left { node, since, block });
+        self.order.push_back((since, frame));
         if let Some(block) = block {
             self.copies.insert((block, frame));
         }
@@ -57,6 +60,27 @@ impl Debts {
     /// The moment at which a frame was let go of owing.
     pub(crate) fn since(&self, frame: u32) -> Option<u64> {
         self.left.get(&frame).map(|left| left.since)
+    }
+
+    /// Takes a frame that was let go of before a moment and is still neither freed nor handed out.
+    pub(crate) fn take_older(&mut self, moment: u64) -> Option<u32> {
+        while let Some((since, frame)) = self.order.front().copied().filter(|&(since, _)| since < moment) {
+            self.order.pop_front();
+            if self.since(frame) == Some(since) {
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    /// The nodes with frames that were let go of.
+    pub(crate) fn nodes(&self) -> Vec<usize> {
+        self.counts.iter().filter(|(_, count)| count.now > 0).map(|(&node, _)| node).collect()
+    }
+
+    /// A CPU may use entries again that it could not use, so more frames may be in reach than were counted.
+    pub(crate) fn come_into_reach(&mut self) {
+        self.counts.values_mut().for_each(|count| count.due = None);
     }
 
     /// Takes a frame that held one of these pages of a store, which can be found elsewhere from now on.
@@ -100,6 +124,34 @@ mod tests {
         debts.remove(4);
         debts.remove(3);
         assert_eq!(debts.since(3), None);
+    }
+
+    #[test]
+    fn old_debts_are_taken_in_their_order_and_not_after_their_end() {
+        let mut debts = Debts::default();
+        for (frame, since) in [(3, 50), (4, 60), (5, 70), (6, 70)] {
+            debts.add(frame, 0, since, None);
+        }
+        debts.remove(4);
+        debts.remove(5);
+        debts.add(5, 0, 90, None);
+        assert_eq!(debts.take_older(50), None);
+        assert_eq!(
+            [debts.take_older(71), debts.take_older(71), debts.take_older(71)],
+            [Some(3), Some(6), None]
+        );
+        assert_eq!([debts.take_older(91), debts.take_older(91)], [Some(5), None]);
+    }
+
+    #[test]
+    fn frames_that_come_into_reach_are_counted() {
+        let mut debts = Debts::default();
+        (0..20).for_each(|frame| debts.add(frame, 0, 0, None));
+        assert!(!debts.are_too_many(0, 16, |_| false));
+        assert!(!debts.are_too_many(0, 16, |_| true), "they were counted just now");
+        debts.come_into_reach();
+        assert!(debts.are_too_many(0, 16, |_| true));
+        assert_eq!((debts.nodes(), Debts::default().nodes()), (vec![0], vec![]));
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! filled before its frame's last free is from before that free.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ceasefire::{AddressSpace, PageSize};
@@ -28,18 +29,41 @@ use crate::oracle::numbered::Numbered;
 use crate::oracle::record::{Held, Holding, Record};
 use crate::oracle::rule::{Rule, Violation};
 use crate::oracle::view::{Translation, View};
+use crate::oracle::ways::Ways;
 
 /// The number of violations of each rule that are stored. Later ones are only counted.
 const KEPT: usize = 16;
+
+/// A system call that is under way.
+#[derive(Debug, Default)]
+struct Call {
+    /// The moment at which it began.
+    began: u64,
+    /// The pages, by size, whose translations the call has withdrawn while a CPU could hold one that was filled since the
+    /// call began, and the moment of the last time.
+    withdrawn: BTreeMap<(PageSize, u64), u64>,
+}
+
+impl Call {
+    /// Whether the call answers for an entry: CPUs have held it since before the call, or since before the call withdrew
+    /// its translation. An entry from later may be about to be removed by another operation, which answers for it.
+    fn answers_for(&self, holding: &Holding) -> bool {
+        let withdrawn = || self.withdrawn.get(&(holding.size, holding.page));
+        holding.held.filled <= self.began || withdrawn().is_some_and(|&moment| holding.held.filled <= moment)
+    }
+}
 
 /// The oracle.
 #[derive(Debug)]
 pub(crate) struct Oracle {
     record: RefCell<Record>,
     clock: Cell<u64>,
+    ways: RefCell<Ways>,
     debts: RefCell<Debts>,
-    /// For each thread in a system call, the moment at which it began.
-    calls: RefCell<Numbered<u64>>,
+    /// The system calls under way, by thread.
+    calls: RefCell<Numbered<Call>>,
+    /// For each CPU, the number of allocations under way on it that must not wait.
+    atomic: Box<[Cell<u32>]>,
     violations: Cell<u64>,
     kept: RefCell<Vec<Violation>>,
     stale_hits: Cell<u64>,
@@ -49,9 +73,11 @@ impl Oracle {
     pub(crate) fn new(frames: u32, cpus: usize) -> Self {
         Self {
             record: RefCell::new(Record::new(frames, cpus)),
+            ways: RefCell::new(Ways::new(cpus)),
             debts: RefCell::default(),
             clock: Cell::new(0),
             calls: RefCell::default(),
+            atomic: vec![Cell::new(0); cpus].into(),
             violations: Cell::new(0),
             kept: RefCell::default(),
             stale_hits: Cell::new(0),
@@ -116,6 +142,14 @@ impl Oracle {
         for (page, frame, rule) in self.record.borrow_mut().take_forbidden(cpu, asid) {
             self.broken(view, rule, cpu, Some(page << PAGE_SHIFT), frame);
         }
+        for (page, table) in self.ways.borrow_mut().take_freed(cpu, asid) {
+            self.broken(view, Rule::Table, cpu, Some(page << PAGE_SHIFT), table);
+        }
+        self.debts.borrow_mut().come_into_reach();
+        let nodes = self.debts.borrow().nodes();
+        for node in nodes {
+            self.bound_count(view, node);
+        }
     }
 
     /// A CPU waits for others with interrupts off.
@@ -123,9 +157,43 @@ impl Oracle {
         self.broken(view, Rule::NoWait, cpu, None, 0);
     }
 
+    /// A CPU begins to wait for a flush, with interrupts on or for the hardware. No allocation that must not wait may be
+    /// under way on it.
+    pub(crate) fn waits_for_flush(&self, view: &impl View, cpu: usize) {
+        if self.atomic[cpu].get() > 0 {
+            self.waits(view, cpu);
+        }
+    }
+
+    /// A timer ticks. No CPU may use an entry to a frame whose debt is too old by now: now, or when it comes back to the
+    /// entry's space.
+    pub(crate) fn ticks(&self, view: &impl View) {
+        let oldest = view.now_ns().saturating_sub(view.oldest_debt_ns());
+        let older = || self.debts.borrow_mut().take_older(oldest);
+        for frame in std::iter::from_fn(older) {
+            self.out_of_reach(view, frame, Rule::Bounded, |_| true);
+        }
+    }
+
+    /// The frames of a node in debt must not be too many.
+    fn bound_count(&self, view: &impl View, node: usize) {
+        let last = Cell::new(0);
+        let is_in_debt = |frame| {
+            let is_in_reach = self.is_in_reach(view, frame);
+            if is_in_reach {
+                last.set(frame);
+            }
+            is_in_reach
+        };
+        if self.debts.borrow_mut().are_too_many(node, view.most_owing(node), is_in_debt) {
+            self.broken(view, Rule::Bounded, view.this_cpu(), None, last.get());
+        }
+    }
+
     /// A thread enters the kernel.
     pub(crate) fn called(&self, thread: usize) {
-        self.calls.borrow_mut().insert(thread as u32, self.clock.get());
+        let call = Call { began: self.clock.get(), ..Call::default() };
+        self.calls.borrow_mut().insert(thread as u32, call);
     }
 
     /// A thread leaves the kernel.
@@ -136,15 +204,28 @@ impl Oracle {
     /// A CPU's entries for a page, or all under an ASID, were invalidated.
     pub(crate) fn invalidated(&self, cpu: usize, asid: u16, page: Option<u64>) {
         let mut record = self.record.borrow_mut();
-        match page {
-            Some(page) => record.forget_page(cpu, asid, page),
-            None => record.forget_asid(cpu, asid, self.clock.get()),
+        if let Some(page) = page {
+            record.forget_page(cpu, asid, page);
+        } else {
+            record.forget_asid(cpu, asid, self.clock.get());
+            self.dropped_ways(cpu, asid);
         }
+    }
+
+    /// A CPU's walker dropped all ways to tables under an ASID.
+    pub(crate) fn dropped_ways(&self, cpu: usize, asid: u16) {
+        self.ways.borrow_mut().drop_all(cpu, asid, self.clock.get());
+    }
+
+    /// A CPU's walker dropped the ways to a page's tables under an ASID.
+    pub(crate) fn dropped_way(&self, cpu: usize, asid: u16, page: u64) {
+        self.ways.borrow_mut().drop_page(cpu, asid, page);
     }
 
     /// All entries of a CPU were invalidated.
     pub(crate) fn invalidated_all(&self, cpu: usize) {
         self.record.borrow_mut().forget_all(cpu, self.clock.get());
+        self.ways.borrow_mut().drop_everything(cpu, self.clock.get());
     }
 
     /// The entries for pages under an ASID were invalidated on all CPUs. Only `cpus` may have held any.
@@ -185,6 +266,11 @@ impl Oracle {
         }
     }
 
+    /// A CPU's walker has read the way to the table of a page at a level, and may remember it.
+    pub(crate) fn remembers(&self, cpu: usize, asid: u16, of: (u64, u32), table: u32) {
+        self.ways.borrow_mut().read(cpu, asid, of, table, || self.tick());
+    }
+
     /// A walker used a path to a page-table page that was cached at `filled`.
     pub(crate) fn walked(&self, view: &impl View, cpu: usize, page: u64, table: u32, filled: u64) {
         if filled < self.freed_at(table) {
@@ -204,6 +290,13 @@ impl Oracle {
             Event::Left { frame, block } => self.leaves(view, frame.get(), block),
             Event::Settled { store, first, last } => self.settled(view, store, first, last),
             Event::HoleFilled { .. } => {}
+            Event::Withdrawn { space, address, size } => {
+                self.withdrawn(view, space, address >> PAGE_SHIFT, size);
+            }
+            Event::Atomic { begins } => {
+                let under_way = &self.atomic[view.this_cpu()];
+                under_way.set(if begins { under_way.get() + 1 } else { under_way.get().saturating_sub(1) });
+            }
             Event::TableFreed(table) => self.table_freed(view, table.get()),
             Event::Installed { space, address, frame, size } => {
                 self.installed(view, space, address >> PAGE_SHIFT, frame.get(), size);
@@ -229,11 +322,8 @@ impl Oracle {
     fn leaves(&self, view: &impl View, frame: u32, block: Option<Block>) {
         self.out_of_reach(view, frame, Rule::Clean, |held| held.writable);
         let node = view.node_of(frame);
-        let mut debts = self.debts.borrow_mut();
-        debts.add(frame, node, view.now_ns(), block);
-        if debts.are_too_many(node, view.most_owing(node), |frame| self.is_in_reach(view, frame)) {
-            self.broken(view, Rule::Bounded, view.this_cpu(), None, frame);
-        }
+        self.debts.borrow_mut().add(frame, node, view.now_ns(), block);
+        self.bound_count(view, node);
     }
 
     /// Pages of a store can be found from now on: no CPU may read an older copy.
@@ -244,12 +334,18 @@ impl Oracle {
         }
     }
 
-    /// A page-table page is freed. No CPU, lazy CPUs included, may have it as its root or in its walk cache.
+    /// A page-table page of any level is freed. No CPU, lazy CPUs included, may have it as its root, and no walker may
+    /// remember the way to it: now, or when its CPU loads the space again.
     fn table_freed(&self, view: &impl View, table: u32) {
-        for cpu in 0..view.cpu_count() {
-            let Some(root) = view.root(cpu) else { continue };
-            if root == table || view.may_walk(cpu, table) {
-                self.broken(view, Rule::Table, cpu, None, table);
+        for cpu in (0..view.cpu_count()).filter(|&cpu| view.root(cpu) == Some(table)) {
+            self.broken(view, Rule::Table, cpu, None, table);
+        }
+        let remembered = self.ways.borrow_mut().free(table);
+        for of in remembered {
+            if view.root(of.cpu).is_some() && view.asid(of.cpu) == of.asid {
+                self.broken(view, Rule::Table, of.cpu, Some(of.page() << PAGE_SHIFT), table);
+            } else {
+                self.ways.borrow_mut().forbid(of, table);
             }
         }
     }
@@ -277,40 +373,49 @@ impl Oracle {
         self.forbid(view, root, all);
     }
 
-    /// An operation on a range returns. Entries for the range that CPUs have held since before the call must agree
-    /// with the current page tables. A later entry may be about to be removed by another operation, which is
-    /// responsible for it.
+    /// The thread's system call withdraws the translation of a page. It answers for entries that were filled until now.
+    fn withdrawn(&self, view: &impl View, space: &AddressSpace, page: u64, size: PageSize) {
+        let Some(thread) = view.thread() else { return };
+        let mut calls = self.calls.borrow_mut();
+        let Some(Call { began, withdrawn }) = calls.get_mut(&(thread as u32)) else { return };
+        let (root, record) = (root_of(space), self.record.borrow());
+        let pages = page..page + (size.bytes() >> PAGE_SHIFT);
+        let mut note = |holding: Holding| {
+            if holding.held.filled > *began {
+                withdrawn.insert((holding.size, holding.page), self.clock.get());
+            }
+        };
+        match size {
+            PageSize::KIB_4 => record.small(root, page).for_each(&mut note),
+            _ => record.small_within(root, pages.clone()).for_each(&mut note),
+        }
+        record.huge_within(root, pages).for_each(note);
+    }
+
+    /// An operation on a range returns. Entries for the range that the thread's call [answers for](Call::answers_for)
+    /// must agree with the current page tables.
     ///
     /// If loads are still allowed, only entries that allow stores are checked, since the flush of the others may
     /// still be owed.
     fn returned(&self, view: &impl View, space: &AddressSpace, start: u64, end: u64, allowed: Protection) {
         let pages = (start >> PAGE_SHIFT)..(end >> PAGE_SHIFT);
-        let began = self.began(view);
         let wrong = |old: &Held, frame: u32, now: Option<Translation>| match now {
             Some(now) => now.frame != frame || (old.writable && !now.writable),
             None => true,
         };
-        let judged = |old: &Held| old.filled <= began && (allowed == Protection::None || old.writable);
+        let judged = |old: &Held| allowed == Protection::None || old.writable;
         self.check(view, root_of(space), &pages, Rule::Return, judged, wrong);
     }
 
-    /// Pages of a range were told clean. An entry that CPUs have held since before the call must not let stores
-    /// through that the page tables would not show.
+    /// Pages of a range were told clean. An entry that the thread's call answers for must not let stores through that the
+    /// page tables would not show.
     fn cleaned(&self, view: &impl View, space: &AddressSpace, start: u64, end: u64) {
         let pages = (start >> PAGE_SHIFT)..(end >> PAGE_SHIFT);
-        let began = self.began(view);
         let unseen = |_: &Held, frame: u32, now: Option<Translation>| {
             now.is_some_and(|now| now.frame == frame && !now.dirty)
         };
-        let judged = |old: &Held| old.filled <= began && old.writable && old.dirty;
+        let judged = |old: &Held| old.writable && old.dirty;
         self.check(view, root_of(space), &pages, Rule::Clean, judged, unseen);
-    }
-
-    /// The moment at which the thread's system call began.
-    fn began(&self, view: &impl View) -> u64 {
-        view.thread()
-            .and_then(|thread| self.calls.borrow().get(&(thread as u32)).copied())
-            .unwrap_or(u64::MAX)
     }
 
     /// No CPU may use an entry to `frame` that is judged wrong: now, or when it comes back to the entry's space.
@@ -334,7 +439,7 @@ impl Oracle {
     }
 
     /// Finds the judged entries for a range of pages that are wrong, given the present translation of any of these
-    /// pages.
+    /// pages, among those that the thread's system call answers for. Outside of a call all are.
     fn check(
         &self,
         view: &impl View,
@@ -344,14 +449,16 @@ impl Oracle {
         judged: impl Fn(&Held) -> bool,
         wrong: impl Fn(&Held, u32, Option<Translation>) -> bool,
     ) {
-        let record = self.record.borrow();
+        let (record, calls) = (self.record.borrow(), self.calls.borrow());
+        let call = view.thread().and_then(|thread| calls.get(&(thread as u32)));
+        let judged = |of: &Holding| judged(&of.held) && call.is_none_or(|call| call.answers_for(of));
         let all = record.small_within(root, pages.clone()).chain(record.huge_within(root, pages.clone()));
         let mut last = None;
         let mut now = |page| match last {
             Some((of, now)) if of == page => now,
             _ => last.insert((page, view.translation(root, page))).1,
         };
-        let found = all.filter(|holding| judged(&holding.held)).filter_map(|holding| {
+        let found = all.filter(judged).filter_map(|holding| {
             let Holding { size, page: first, held, .. } = holding;
             let end = first + (size.bytes() >> PAGE_SHIFT);
             (pages.start.max(first)..pages.end.min(end)).find_map(|page| {
@@ -360,7 +467,7 @@ impl Oracle {
             })
         });
         let mut all: Vec<Found> = found.collect();
-        drop(record);
+        drop((record, calls));
         all.sort_by_key(Found::slot);
         self.forbid(view, root, all);
     }

@@ -1,4 +1,4 @@
-//! A hash map for small numbers, such as those of frames and threads.
+//! A hash map for small numbers, such as those of frames, threads and page-table pages.
 //!
 //! The oracle looks some up at every fill and every free. The standard hasher, which resists chosen keys, would take
 //! longer than the rest.
@@ -21,7 +21,11 @@ impl Hasher for Spread {
     }
 
     fn write_u32(&mut self, number: u32) {
-        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.write_u64(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
     fn finish(&self) -> u64 {

@@ -24,7 +24,8 @@ pub enum Rule {
     /// R8 bounded: no debt is older than its maximum age and one tick, and no more frames of a node are in debt than
     /// its bound and the batches under way allow.
     Bounded,
-    /// R9 no wait where none is allowed: no CPU waits for others with interrupts off.
+    /// R9 no wait where none is allowed: no CPU waits for others with interrupts off, or during an allocation that must not
+    /// wait.
     NoWait,
 }
 
@@ -64,7 +65,7 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rule, cpu, time_ns, address, frame } = self;
         if *rule == Rule::NoWait {
-            return write!(f, "R9 broken at {time_ns} ns: CPU {cpu} waits for others with interrupts off");
+            return write!(f, "R9 broken at {time_ns} ns: CPU {cpu} waits for others where it must not");
         }
         write!(f, "{} broken at {time_ns} ns: CPU {cpu} can still reach frame {frame:#x}", rule.name())?;
         address.map_or(Ok(()), |address| write!(f, " at {address:#x}"))

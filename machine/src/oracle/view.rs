@@ -25,8 +25,6 @@ pub(crate) trait View {
     fn asid(&self, cpu: usize) -> u16;
     /// Whether a CPU is lazy.
     fn is_lazy(&self, cpu: usize) -> bool;
-    /// Whether a CPU's walk cache leads to a table under the ASID that is loaded.
-    fn may_walk(&self, cpu: usize, table: u32) -> bool;
     /// The translation of a page by the tables under `root` now.
     fn translation(&self, root: u32, page: u64) -> Option<Translation>;
     /// The node of a frame.

@@ -1,26 +1,14 @@
 //! The translation of a program's access: TLB, page walk, fault.
 
-use ceasefire::PageSize;
-use ceasefire_memory::{
-    Access, Entry, FaultError, FrameNumber, Machine, Table, PAGE_BYTES, PAGE_SHIFT, USER_END,
-};
+use ceasefire_memory::{Access, FaultError, FrameNumber, PAGE_BYTES, PAGE_SHIFT, USER_END};
 
 use crate::hardware::contents::Word;
-use crate::hardware::numbers::{level_of, HUGE_SHIFT};
-use crate::hardware::tlb::{Cached, Fill, Hit};
+use crate::hardware::numbers::level_of;
+use crate::hardware::tlb::{Cached, Hit};
 use crate::measure::spent::Doing;
 use crate::run::program::{Program, Use};
 use crate::world::state::World;
-
-/// The result of a page walk.
-enum Walk {
-    /// The TLB has an entry now that allows the access.
-    Filled(Cached),
-    /// The page-table entry changed meanwhile.
-    Changed,
-    /// The page tables do not allow the access.
-    Fault,
-}
+use crate::world::walk::Walk;
 
 impl Program {
     /// Uses the page at `address` `count` times. Returns the result of `touch` on the word there at the first use, if
@@ -113,68 +101,28 @@ impl Program {
     }
 
     /// Walks the page tables for a page, and caches the result if that allows the access.
-    ///
-    /// # Panics
-    /// If a huge translation leads to a frame that is not aligned to its size. Hardware cannot express this.
     fn walk(&self, page: u64, how: Use) -> Walk {
         let world: &World = &self.sim;
         let costs = &world.machine.costs;
         let cpu = world.cpu();
-        let asid = cpu.asid.get();
-        let now = || world.moment();
-        let path = cpu.tlb.borrow().path(page, asid);
-        let path = path.filter(|&(_, filled)| !world.outdated.borrow().has_table(asid, page, filled));
-        let (table, size) = if let Some((table, filled)) = path {
-            if let Some(oracle) = &world.oracle {
-                oracle.walked(world, world.here(), page, table, filled);
-            }
-            (FrameNumber::new(table), PageSize::KIB_4)
-        } else {
-            let Some((table, size)) = self.sim.descend(cpu.root.get(), page) else {
-                world.spend(3 * costs.walk_step);
-                return Walk::Fault;
-            };
-            world.spend(u64::from(3 - level_of(size)) * costs.walk_step);
-            if size == PageSize::KIB_4 {
-                cpu.tlb.borrow_mut().fill_path(page, asid, table.get(), now());
-            }
-            (table, size)
+        let Some(reached) = world.reach(world.here(), page) else {
+            world.spend(3 * costs.walk_step);
+            return Walk::Fault;
         };
+        let level = level_of(reached.size);
+        if !reached.remembered {
+            world.spend(u64::from(3 - level) * costs.walk_step);
+        }
         // Eight page-table entries share a cache line, so the next page's entry is already cached. The level is part
         // of a line's number.
-        let level = level_of(size);
         let line = page >> (9 * level) >> 3 | u64::from(level) << 63;
         let near = cpu.walked_line.replace(line) == line;
         if near {
             world.spend(costs.walk_step);
         } else {
-            world.stall(world.memories.walk(cpu.node, table));
+            world.stall(world.memories.walk(cpu.node, reached.table));
         }
-        let index = Table::index(page << PAGE_SHIFT, level);
-        let entry: Entry = self.sim.table(table).get(index);
-        let store = how == Use::Store;
-        if !entry.present() || (store && !entry.writable()) {
-            return Walk::Fault;
-        }
-        let Some(used) = self.sim.table(table).mark_used(index, entry, store) else { return Walk::Changed };
-        let frame = used.frame().get();
-        assert!(
-            size == PageSize::KIB_4 || frame.is_multiple_of(1 << HUGE_SHIFT),
-            "{used:?} is huge and not aligned"
-        );
-        let fill = Fill {
-            size,
-            frame,
-            filled: now(),
-            root: cpu.root.get(),
-            writable: used.writable(),
-            dirty: used.dirty(),
-        };
-        let entry = cpu.tlb.borrow_mut().fill(page, asid, how.side(), fill);
-        if let Some(oracle) = &world.oracle {
-            oracle.filled(world.here(), page, asid, &fill);
-        }
-        Walk::Filled(entry)
+        world.fill(world.here(), page, how.side(), reached, how == Use::Store)
     }
 }
 

@@ -40,6 +40,9 @@ pub struct Options {
     pub slack: Picoseconds,
     /// The way in which the debts of [`Schedule::Lazy`] are settled.
     pub payment: Payment,
+    /// The seed of the hardware's own choices: the fills of a machine that speculates
+    /// ([`Processor::speculate`](crate::config::Processor::speculate)).
+    pub seed: u64,
     /// The period, in picoseconds, of the timer of a CPU that runs threads; 0 for no ticks.
     pub tick: Picoseconds,
     /// Changes the memory manager's setup before it starts. It must keep the machine's nodes and frame numbers.
@@ -61,6 +64,7 @@ impl Options {
             contents: false,
             slack: 0,
             payment: Payment::Free,
+            seed: 1,
             tick: TICK,
             configure: Box::new(|_| {}),
             trace: None,
@@ -79,6 +83,7 @@ impl fmt::Debug for Options {
             .field("shadow", &self.shadow)
             .field("contents", &self.contents)
             .field("slack", &self.slack)
+            .field("seed", &self.seed)
             .field("tick", &self.tick)
             .finish_non_exhaustive()
     }

@@ -33,6 +33,8 @@ pub struct Outcome {
     pub reading: Reading,
     /// The counts over time.
     pub series: Series,
+    /// The number of translations that CPUs filled by themselves.
+    pub speculated: u64,
     /// The number of uses of an entry whose flush was still owed, which the rules allow. 0 with the oracle off.
     pub stale_hits: u64,
     /// The number of broken rules that the oracle reported, and of misuses that the shadow record reported. 0 with

@@ -18,6 +18,7 @@ use crate::run::options::Options;
 use crate::run::outcome::{Outcome, ThreadTime};
 use crate::run::program::Program;
 use crate::schedule::scheduler;
+use crate::world::speculate::Speculation;
 use crate::world::state::{Sim, World};
 use crate::world::task::{Kind, Sleep, Stop};
 use crate::world::timeline::{END, NEVER};
@@ -64,6 +65,7 @@ impl Simulation {
         );
         world.capabilities = capabilities;
         (world.look_every, world.wide) = (options.look_every, options.wide);
+        world.speculation = Speculation::new(machine.processor.speculate, options.seed);
         world.watch = options.shadow.then(|| Watch::new(Shadow::new(&config)));
         let sim = Sim::new(world);
         let memory = Rc::new(Memory::new(sim.clone(), config)?);
@@ -193,6 +195,7 @@ impl Simulation {
             threads,
             reading: Reading { time: elapsed, ..self.sim.reading() },
             series,
+            speculated: world.speculation.as_ref().map_or(0, Speculation::filled),
             stale_hits: world.oracle.as_ref().map_or(0, Oracle::stale_hits),
             violations: world.oracle.as_ref().map_or(0, Oracle::violations)
                 + world.watch.as_ref().map_or(0, Watch::count),

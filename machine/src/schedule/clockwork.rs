@@ -17,6 +17,9 @@ impl World {
         if !self.running.in_task() {
             return;
         }
+        if let Some(speculation) = &self.speculation {
+            self.speculate(speculation);
+        }
         let now = self.cpu().clock.get();
         if now > self.horizon.get().saturating_add(self.slack) {
             self.let_others_go_on();

@@ -37,6 +37,9 @@ impl World {
         self.report(|recorder, cpu, _| recorder.handles(cpu, true));
         self.during(Doing::Kernel, || self.spend(self.machine.tick));
         self.memory().tick();
+        if let Some(oracle) = &self.oracle {
+            oracle.ticks(self);
+        }
         self.report(|recorder, cpu, _| recorder.handles(cpu, false));
         self.running.enter_task(was_in_task);
         cpu.off.set(0);

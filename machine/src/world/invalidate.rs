@@ -8,7 +8,7 @@
 //! theirs too. No CPU is visited when a broadcast takes effect ([`Outdated`](crate::hardware::outdated::Outdated)).
 //! Only the oracle, which records the entries that each CPU may hold, is informed.
 
-use ceasefire::Extent;
+use ceasefire::{Extent, Flush};
 use ceasefire_memory::shadow::Shadow;
 use ceasefire_memory::PAGE_SHIFT;
 
@@ -21,6 +21,18 @@ impl World {
         self.cpus[index].tlb.borrow_mut().invalidate_page(page, asid);
         if let Some(oracle) = &self.oracle {
             oracle.invalidated(index, asid, Some(page));
+        }
+    }
+
+    /// This CPU's walker drops ways to tables, as an invalidation of one page under an ASID makes it do. INVLPG drops all
+    /// (Intel SDM volume 3, section 4.10.4.1). Arm's instruction drops those to the page's tables, and its form for the last
+    /// level none.
+    pub(crate) fn forget_ways(&self, asid: u16, page: u64, tables: bool) {
+        let (Some(oracle), index) = (&self.oracle, self.here()) else { return };
+        if self.machine.processor.broadcast_asids.is_none() {
+            oracle.dropped_ways(index, asid);
+        } else if tables {
+            oracle.dropped_way(index, asid, page);
         }
     }
 
@@ -47,8 +59,8 @@ impl World {
     }
 
     /// This CPU starts to invalidate some or all entries under an ASID on all CPUs.
-    pub(crate) fn broadcast(&self, asid: u16, extent: Extent) {
-        self.start_broadcast(Broadcast::Tagged(asid, extent));
+    pub(crate) fn broadcast(&self, asid: u16, flush: Flush) {
+        self.start_broadcast(Broadcast::Tagged(asid, flush));
     }
 
     /// This CPU starts to invalidate everything on all CPUs.
@@ -98,14 +110,14 @@ impl World {
                 }
                 self.may_hold.borrow_mut().all_emptied();
             }
-            Broadcast::Tagged(asid, Extent::All) => {
+            Broadcast::Tagged(asid, Flush { extent: Extent::All, .. }) => {
                 outdated.all(asid, self.moment());
                 if let Some(oracle) = &self.oracle {
                     self.may_hold.borrow().of(asid).for_each(|index| oracle.invalidated(index, asid, None));
                 }
                 self.may_hold.borrow_mut().emptied(asid);
             }
-            Broadcast::Tagged(asid, Extent::Pages { start, count, size }) => {
+            Broadcast::Tagged(asid, Flush { extent: Extent::Pages { start, count, size }, tables, .. }) => {
                 for number in 0..u64::from(count) {
                     let page = (start + (number << size.shift())) >> PAGE_SHIFT;
                     if outdated.page(asid, page, self.moment()) {
@@ -119,7 +131,12 @@ impl World {
                 if let Some(oracle) = &self.oracle {
                     let page_of = |number| (start + (number << size.shift())) >> PAGE_SHIFT;
                     let pages = (0..u64::from(count)).map(page_of);
-                    oracle.invalidated_everywhere(self.may_hold.borrow().of(asid), asid, pages);
+                    oracle.invalidated_everywhere(self.may_hold.borrow().of(asid), asid, pages.clone());
+                    if tables {
+                        let cpus = self.may_hold.borrow();
+                        let ways = cpus.of(asid).flat_map(|cpu| pages.clone().map(move |page| (cpu, page)));
+                        ways.for_each(|(cpu, page)| oracle.dropped_way(cpu, asid, page));
+                    }
                 }
             }
         }
@@ -190,10 +207,10 @@ mod tests {
     fn a_broadcast_takes_effect_on_all_cpus_at_the_wait() {
         type Start = fn(&Program, u64);
         let page: Start = |program, address| {
-            let extent = Extent::Pages { start: address - 4096, count: 3, size: PageSize::KIB_4 };
-            program.sim.broadcast(asid_of_1(program), extent);
+            let flush = Flush::range(address - 4096, address + 2 * 4096, PageSize::KIB_4);
+            program.sim.broadcast(asid_of_1(program), flush);
         };
-        let asid: Start = |program, _| program.sim.broadcast(asid_of_1(program), Extent::All);
+        let asid: Start = |program, _| program.sim.broadcast(asid_of_1(program), Flush::ALL);
         let everything: Start = |program, _| program.sim.broadcast_everything();
         for start in [page, asid, everything] {
             broadcast_beside(move |program, address| {
@@ -211,10 +228,8 @@ mod tests {
     fn a_broadcast_invalidates_its_own_pages_and_asid_alone() {
         broadcast_beside(|program, address| {
             let asid = asid_of_1(program);
-            program.sim.broadcast(asid + 1, Extent::All);
-            program
-                .sim
-                .broadcast(asid, Extent::Pages { start: address + 4096, count: 4, size: PageSize::KIB_4 });
+            program.sim.broadcast(asid + 1, Flush::ALL);
+            program.sim.broadcast(asid, Flush::range(address + 4096, address + 5 * 4096, PageSize::KIB_4));
             program.sim.broadcast_wait();
             // Only the path to the page-table page is gone, which the neighbouring pages share.
             assert_eq!(held_by_1(program, address), [true, false, true]);
@@ -226,8 +241,8 @@ mod tests {
         broadcast_beside(|program, _| {
             let costs = &program.sim.machine.costs;
             let begun = now(program);
-            program.sim.broadcast(0, Extent::All);
-            program.sim.broadcast(1, Extent::All);
+            program.sim.broadcast(0, Flush::ALL);
+            program.sim.broadcast(1, Flush::ALL);
             assert_eq!(now(program), begun + 2 * costs.broadcast_send);
             program.sim.broadcast_wait();
             assert_eq!(now(program), begun + 2 * costs.broadcast_send + costs.broadcast_wait);
@@ -250,7 +265,7 @@ mod tests {
             let done = done.clone();
             thread(0, move |program: &Program| {
                 program.compute(50 * US - now(program));
-                program.sim.broadcast(3, Extent::All);
+                program.sim.broadcast(3, Flush::ALL);
                 program.sim.broadcast_wait();
                 done.borrow_mut().push(now(program));
             })
@@ -294,7 +309,7 @@ mod tests {
         };
         let broadcasts = move |program: &Program| {
             let page = page(program);
-            program.sim.broadcast(program.sim.cpu().asid.get(), Extent::All);
+            program.sim.broadcast(program.sim.cpu().asid.get(), Flush::ALL);
             program.sim.broadcast_wait();
             program.load(page, 1).expect("a mapped page");
         };
@@ -323,7 +338,7 @@ mod tests {
                 base.set(Slot::small(program).address);
                 program.sim.forget_all(0);
                 program.compute(50 * US);
-                program.sim.broadcast(asid_of_1(program), Extent::All);
+                program.sim.broadcast(asid_of_1(program), Flush::ALL);
                 // The third thread has waited for the CPU since 60 us.
                 program.compute(50 * US);
             })

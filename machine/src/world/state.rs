@@ -32,6 +32,7 @@ use crate::oracle::judge::Oracle;
 use crate::oracle::shadow::Watch;
 use crate::world::cpus::Cpus;
 use crate::world::places::{Records, Shared};
+use crate::world::speculate::Speculation;
 use crate::world::task::{Paused, Running, Task, TaskId};
 use crate::world::timeline::{Timeline, NEVER};
 use crate::world::timer::Timer;
@@ -130,6 +131,8 @@ pub struct World {
     pub(crate) outdated: RefCell<Outdated>,
     /// The number of moments so far, if no oracle counts them.
     moments: Cell<u64>,
+    /// The walkers that fill translations by themselves, if they do.
+    pub(crate) speculation: Option<Speculation>,
     /// The time at which the interconnect can take the next broadcast.
     pub(crate) interconnect: Cell<Picoseconds>,
     pub(crate) prices: Prices,
@@ -224,6 +227,7 @@ impl World {
             may_hold: RefCell::default(),
             outdated: RefCell::default(),
             moments: Cell::new(0),
+            speculation: None,
             interconnect: Cell::new(0),
             prices: Prices::new(&machine.costs),
             timer: Timer::new(tick, cpus.len()),

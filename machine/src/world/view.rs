@@ -14,6 +14,16 @@ impl World {
     /// The page-table page with the entry that translates a page, in the tables under `root`, and the size that this
     /// entry translates.
     pub(crate) fn descend(&self, root: u32, page: u64) -> Option<(FrameNumber, PageSize)> {
+        self.descend_by(root, page, |_, _| ())
+    }
+
+    /// The same, and passes to `visit` the level and the frame of each table below the root.
+    pub(crate) fn descend_by(
+        &self,
+        root: u32,
+        page: u64,
+        mut visit: impl FnMut(u32, FrameNumber),
+    ) -> Option<(FrameNumber, PageSize)> {
         let mut frame = FrameNumber::new(root);
         for level in (1..4).rev() {
             let entry = self.ram.table(frame).get(Table::index(page << PAGE_SHIFT, level));
@@ -24,6 +34,7 @@ impl World {
                 return Some((frame, PageSize::MIB_2));
             }
             frame = entry.frame();
+            visit(level - 1, frame);
         }
         Some((frame, PageSize::KIB_4))
     }
@@ -56,13 +67,6 @@ impl View for World {
 
     fn is_lazy(&self, cpu: usize) -> bool {
         self.cpus[cpu].engine.is_lazy()
-    }
-
-    fn may_walk(&self, cpu: usize, table: u32) -> bool {
-        let (cpu, outdated) = (&self.cpus[cpu], self.outdated.borrow());
-        let tlb = cpu.tlb.borrow();
-        let mut tables = tlb.tables_under(cpu.asid.get(), &outdated);
-        tables.any(|path| path == table)
     }
 
     fn translation(&self, root: u32, page: u64) -> Option<Translation> {

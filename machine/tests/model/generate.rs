@@ -94,6 +94,7 @@ fn setup(random: &mut Random) -> Setup {
         at_once: one_of(&mut processor, &[1, 8, 65_536]),
         look_every: one_of(&mut processor, &[1, 3, 32]),
         wide: one_of(&mut processor, &[1, 2, 4]),
+        speculate: one_of(&mut processor, &[0, 0, 20, 500]),
         nodes,
         files: (0..2 + random.below(2)).map(|_| 8 + random.below(56) as u32).collect(),
         schedule: one_of(random, &[0, 1, 1, 2, 2, 2, 3, 3, 4, 5, 5]),

@@ -53,7 +53,8 @@ fn random_programs_agree_with_the_model() {
     println!("{count} programs: {tally:?}");
     assert!(count < 100 || tally.disturbed.min(tally.reclaimed).min(tally.interrupts) > count, "{tally:?}");
     assert!(
-        count < 100 || (2 * tally.matured).min(10 * tally.stale).min(tally.broadcasts) > count,
+        count < 100
+            || (2 * tally.matured).min(10 * tally.stale).min(tally.broadcasts).min(tally.speculated) > count,
         "{tally:?}"
     );
     assert!(count < 100 || tally.out_of_memory * 100 < tally.accesses + tally.calls, "{tally:?}");

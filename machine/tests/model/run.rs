@@ -47,6 +47,8 @@ pub(crate) struct Tally {
     /// Frames whose debts were settled while they were free, and uses of entries whose flush was still owed.
     pub(crate) matured: u64,
     pub(crate) stale: u64,
+    /// Translations that CPUs filled by themselves.
+    pub(crate) speculated: u64,
 }
 
 impl Tally {
@@ -61,6 +63,7 @@ impl Tally {
         self.broadcasts += other.broadcasts;
         self.matured += other.matured;
         self.stale += other.stale;
+        self.speculated += other.speculated;
     }
 }
 
@@ -200,6 +203,7 @@ pub(crate) fn run(script: &Script, subject: Rc<dyn Subject>) -> Result<Tally, St
     tally.broadcasts = outcome.reading.counters.broadcasts;
     tally.matured = statistics.frames_matured;
     tally.stale = outcome.stale_hits;
+    tally.speculated = outcome.speculated;
     Ok(tally)
 }
 

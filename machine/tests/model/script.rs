@@ -77,6 +77,8 @@ setup! {
     look_every,
     /// The number of CPUs that must run the space then.
     wide,
+    /// Of 1000 moments, those at which a CPU fills a translation by itself.
+    speculate,
     /// The number of threads. Thread t starts on CPU t, counted cyclically.
     threads,
     /// The number of spaces at the start. Thread t starts in space t, counted cyclically.
@@ -116,6 +118,7 @@ impl Setup {
             broadcast_asids: (self.every > 0 && self.untagged == 0).then_some(self.every),
             broadcast_pages: self.at_once,
             broadcast_interval: 0,
+            speculate: f64::from(self.speculate) / 1000.0,
         }
     }
 
@@ -144,6 +147,7 @@ impl Setup {
             ("ns of tick", self.tick, 1, 300_000_000),
             ("asids", self.asids, 9, 4096),
             ("at_once", self.at_once, 1, 65_536),
+            ("speculate", self.speculate, 0, 1000),
         ];
         bounds.iter().try_for_each(|&(what, value, low, high)| {
             if (low..=high).contains(&value) {

@@ -19,7 +19,7 @@ use crate::frames::list::List;
 use crate::frames::node::{Node, NodeId};
 use crate::frames::owing::MATURE;
 use crate::locks::Lock;
-use crate::machine::{Machine, Work};
+use crate::machine::{Event, Machine, Work};
 use crate::Memory;
 
 /// Frames moved to or from the buddy allocator at a time (Linux: `pcp->batch`, 31 on large machines).
@@ -111,13 +111,17 @@ impl<P: Machine> Memory<P> {
     /// No lock above the LRU lock may be held. [`Memory::free`] takes the frame back.
     pub fn allocate_atomic(&self, home: NodeId) -> Option<Frame> {
         let nodes = self.fallback.get(home.index())?;
+        self.platform().observe(Event::Atomic { begins: true });
         let near = |down| nodes.iter().find_map(|&node| self.allocate_from(node, down));
         let frame = near(DownTo::Low).or_else(|| {
             self.wake_all();
             near(DownTo::Nothing)
-        })?;
-        self.hand_out(frame.number());
-        Some(frame)
+        });
+        if let Some(frame) = &frame {
+            self.hand_out(frame.number());
+        }
+        self.platform().observe(Event::Atomic { begins: false });
+        frame
     }
 
     /// A frame for reclaim itself, down to the last one. It may pay: reclaim flushes anyway, and so holds no lock that

@@ -34,6 +34,21 @@ pub enum Event<'a> {
         /// The size of the page.
         size: PageSize,
     },
+    /// A translation was cleared or narrowed on a program's behalf. CPUs may hold the old one until the flush of that
+    /// operation.
+    Withdrawn {
+        /// The space that it belonged to.
+        space: &'a AddressSpace,
+        /// The address of the page.
+        address: u64,
+        /// The size of the page.
+        size: PageSize,
+    },
+    /// An allocation that must not wait begins on this CPU, or ends.
+    Atomic {
+        /// Whether it begins.
+        begins: bool,
+    },
     /// An operation that took translations or rights away for good is about to return to the program.
     Returned {
         /// The space.

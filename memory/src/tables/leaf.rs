@@ -154,6 +154,16 @@ impl<P: Machine> Leaf<'_, P> {
         old
     }
 
+    /// Reports that an entry was cleared or narrowed on a program's behalf; returns the old one.
+    fn withdraw(&self, address: u64, old: Entry) -> Entry {
+        if old.present() {
+            let (space, size) = (self.space.coherence(), self.size);
+            let address = address & !(size.bytes() - 1);
+            self.memory.platform().observe(Event::Withdrawn { space, address, size });
+        }
+        old
+    }
+
     /// Tells the shadow that CPUs may still hold the old entry.
     fn tell_gone(&self, address: u64, old: Entry) {
         if old.present() {
@@ -181,7 +191,7 @@ pub(crate) fn clear<P: Machine, T, R: FnMut(T)>(
     address: u64,
 ) -> Entry {
     let size = changes.size;
-    changes.clear(address, size, |leaf| leaf.exchange(address, |_| Entry::NONE))
+    changes.clear(address, size, |leaf| leaf.withdraw(address, leaf.exchange(address, |_| Entry::NONE)))
 }
 
 /// Narrows a translation on a program's behalf; returns the old entry. `narrower` makes the new entry from the old one,
@@ -192,7 +202,7 @@ pub(crate) fn narrow<P: Machine, T, R: FnMut(T)>(
     narrower: impl Fn(Entry) -> Entry,
 ) -> Entry {
     let size = changes.size;
-    changes.narrow(address, size, |leaf| leaf.restrict(address, narrower))
+    changes.narrow(address, size, |leaf| leaf.withdraw(address, leaf.restrict(address, narrower)))
 }
 
 /// Installs a translation to a page that is new at this address. The settled table proves that no CPU holds a

@@ -192,7 +192,11 @@ impl Machine for Threads {
             Event::Superseded(frame) => {
                 self.content(frame).superseded.store(self.next(), Ordering::Release);
             }
-            Event::HoleFilled { .. } | Event::Returned { .. } | Event::Cleaned { .. } => {}
+            Event::HoleFilled { .. }
+            | Event::Withdrawn { .. }
+            | Event::Atomic { .. }
+            | Event::Returned { .. }
+            | Event::Cleaned { .. } => {}
         }
     }
 }

@@ -1,14 +1,15 @@
 //! Tests of the rules, one by one, on a machine that runs.
 
-use ceasefire::{Flush, Platform as _, Schedule};
-use ceasefire_memory::{FrameNumber, Machine as _};
+use ceasefire::{Asid, Flush, Platform, Schedule};
+use ceasefire_memory::{Entry, FrameNumber, Machine as _, Table};
 
 use super::*;
+use crate::config::Machine;
 use crate::hardware::numbers::KERNEL_ROOT;
 use crate::testing::{
     alone, broken, roomy, run_on, thread, Slot, FRAME, HIDDEN, PRESENT, US, USER, WRITABLE,
 };
-use crate::world::state::World;
+use crate::world::state::{Sim, World};
 use crate::{Options, Program, Simulation};
 
 fn frame(offset: u32) -> FrameNumber {
@@ -191,6 +192,42 @@ fn returning_while_a_huge_entry_covers_the_cleared_page_breaks_r3() {
 }
 
 #[test]
+fn an_operation_answers_for_entries_filled_during_it_until_it_withdrew_the_translation() {
+    // A fill before the withdrawal, the flush, and a fill after it by a translation that another operation clears.
+    for (before, flushes, after) in
+        [(true, false, false), (true, true, false), (false, false, true), (true, true, true)]
+    {
+        for size in [PageSize::KIB_4, PageSize::MIB_2] {
+            with_huge(move |program, huge| {
+                let slot = if size == PageSize::KIB_4 { Slot::small(program) } else { huge };
+                let (address, entry) = (slot.address, slot.get(program));
+                let load = || assert!(program.load(address, 1).is_ok());
+                flush(program, address);
+                change_and_return(program, address, || {
+                    if before {
+                        load();
+                    }
+                    slot.set(program, 0);
+                    let space = program.space.coherence();
+                    observe(program, Event::Withdrawn { space, address, size });
+                    if flushes {
+                        flush(program, address);
+                    }
+                    if after {
+                        slot.set(program, entry);
+                        load();
+                        slot.set(program, 0);
+                    }
+                });
+                let expected = if before && !flushes { vec![(Rule::Return, Some(address))] } else { vec![] };
+                assert_eq!(broken(program), expected, "{before} {flushes} {after}");
+                program.sim.forget_all(0);
+            });
+        }
+    }
+}
+
+#[test]
 fn an_operation_does_not_answer_for_entries_filled_during_it() {
     alone(|program| {
         let small = Slot::small(program);
@@ -292,6 +329,114 @@ fn loading_a_space_under_an_asid_with_entries_of_another_breaks_r4() {
     });
 }
 
+/// No level.
+const NONE: [usize; 0] = [];
+
+/// The tables of an address, the lowest first, and the first address that each translates.
+fn tables_of(program: &Program, address: u64) -> [(FrameNumber, u64); 3] {
+    let mut table = program.space.root();
+    let mut tables = [(table, 0); 3];
+    for level in (0..3).rev() {
+        let entry: Entry = program.sim.table(table).get(Table::index(address, level + 1));
+        table = entry.frame();
+        tables[level as usize] = (table, address >> (21 + 9 * level) << (21 + 9 * level));
+    }
+    tables
+}
+
+/// Frees the tables of an address beside which the CPU has walked and then done `before`, and returns those levels
+/// whose way the oracle takes for remembered.
+fn remembered(machine: &Machine, before: impl Fn(&Program, u64) + Clone + 'static) -> Vec<usize> {
+    let levels = std::rc::Rc::new(RefCell::new(Vec::new()));
+    let found = levels.clone();
+    let body = move |program: &Program| {
+        let address = Slot::small(program).address;
+        before(program, address);
+        for (level, (table, first)) in tables_of(program, address).into_iter().enumerate() {
+            let so_far = broken(program).len();
+            observe(program, Event::TableFreed(table));
+            match broken(program)[so_far..] {
+                [] => {}
+                [(Rule::Table, Some(at))] if at == first => found.borrow_mut().push(level),
+                ref other => panic!("level {level}: {other:?}"),
+            }
+        }
+    };
+    run_on(machine, vec![thread(0, body)]);
+    levels.take()
+}
+
+fn asid(program: &Program) -> Asid {
+    World::cpu(&program.sim).engine.loaded_asid()
+}
+
+#[test]
+fn freeing_a_table_of_any_level_that_a_walker_remembers_breaks_r2() {
+    let machine = roomy(1);
+    assert_eq!(remembered(&machine, |_, _| ()), [0, 1, 2]);
+    let flush_all = |program: &Program, _| program.sim.invalidate(asid(program), Flush::ALL);
+    assert_eq!(remembered(&machine, flush_all), NONE);
+    let everything = |program: &Program, _| program.sim.invalidate_all();
+    assert_eq!(remembered(&machine, everything), NONE);
+    let walks_again = move |program: &Program, address| {
+        flush_all(program, address);
+        program.load(address, 1).expect("a mapped page");
+    };
+    assert_eq!(remembered(&machine, walks_again), [0, 1, 2]);
+}
+
+#[test]
+fn walkers_drop_the_ways_that_the_architecture_says() {
+    fn page(tables: bool, offset: u64) -> impl Fn(&Program, u64) + Clone {
+        move |program, address| {
+            let flush = Flush { tables, ..Flush::page(address + offset, PageSize::KIB_4) };
+            program.sim.invalidate(asid(program), flush);
+        }
+    }
+    fn broadcast(tables: bool, offset: u64) -> impl Fn(&Program, u64) + Clone {
+        move |program, address| {
+            let flush = Flush { tables, ..Flush::page(address + offset, PageSize::KIB_4) };
+            let sim: &Sim = &program.sim;
+            Platform::broadcast(sim, asid(program), flush);
+            Platform::broadcast_wait(sim);
+        }
+    }
+    const FAR: u64 = 1 << 30;
+    // INVLPG drops all ways of the loaded ASID, whatever the address.
+    let x86 = roomy(1);
+    for tables in [false, true] {
+        assert_eq!(remembered(&x86, page(tables, FAR)), NONE);
+    }
+    let mut arm = roomy(1);
+    arm.processor.broadcast_asids = Some(16);
+    for (tables, offset, left) in
+        [(false, 0, &[0, 1, 2][..]), (true, 0, &[]), (true, 2 << 20, &[0]), (true, FAR, &[0, 1])]
+    {
+        assert_eq!(remembered(&arm, page(tables, offset)), left, "{tables} {offset:#x}");
+        for machine in [&arm, &x86] {
+            assert_eq!(remembered(machine, broadcast(tables, offset)), left, "{tables} {offset:#x}");
+        }
+    }
+}
+
+#[test]
+fn a_cpu_may_not_come_back_to_a_table_that_was_freed_meanwhile() {
+    for (flushes, expected) in [(true, 0), (false, 1)] {
+        alone(move |program| {
+            let small = Slot::small(program);
+            let [_, (table, first), _] = tables_of(program, small.address);
+            away(program, flushes, || {
+                observe(program, Event::TableFreed(table));
+                assert_eq!(broken(program), [], "no walker could read it yet");
+            });
+            assert_eq!(broken(program), vec![(Rule::Table, Some(first)); expected]);
+            away(program, false, || ());
+            assert_eq!(broken(program).len(), expected, "it is reported once");
+            program.sim.forget_all(0);
+        });
+    }
+}
+
 #[test]
 fn declaring_a_page_droppable_while_stores_to_it_go_unseen_breaks_r5() {
     alone(|program| {
@@ -378,6 +523,62 @@ fn more_frames_in_debt_than_the_bound_and_batches_under_way_allow_break_r8() {
             leave(most..most + 1);
             assert_eq!(broken(program).first().map(|&(rule, _)| rule), expected);
         });
+    }
+}
+
+#[test]
+fn frames_in_debt_that_a_cpu_comes_back_to_are_counted() {
+    for (flushes, expected) in [(false, Some(Rule::Bounded)), (true, None)] {
+        with_huge_to_load(64, move |program, _| {
+            away(program, flushes, || {
+                let most = program.sim.most_owing(0) as u32;
+                let left = (0..=most).map(|at| Event::Left { frame: frame(at), block: None });
+                left.for_each(|event| observe(program, event));
+                assert_eq!(broken(program), [], "no CPU can reach them");
+            });
+            assert_eq!(broken(program).first().map(|&(rule, _)| rule), expected);
+        });
+    }
+}
+
+#[test]
+fn a_debt_that_is_too_old_at_a_tick_breaks_r8_though_no_cpu_uses_it() {
+    for (flushes, expected) in [(false, 1), (true, 0)] {
+        with_huge_to_load(64, move |program, huge| {
+            observe(program, Event::Left { frame: frame(7), block: None });
+            let (ticks, oldest) = (program.sim.cpus[0].ticks.get(), program.sim.oldest_debt_ns() * 1000);
+            let age = |picoseconds: u64| (0..picoseconds / US).for_each(|_| program.compute(US));
+            age(oldest);
+            assert_eq!(broken(program), [], "it is as old as it may be");
+            if flushes {
+                flush(program, huge.address);
+            }
+            age(5000 * US);
+            assert!(program.sim.cpus[0].ticks.get() > ticks);
+            assert_eq!(broken(program), vec![(Rule::Bounded, Some(huge.at(7))); expected]);
+            age(9000 * US);
+            assert_eq!(broken(program).len(), expected, "it is reported once");
+        });
+    }
+}
+
+#[test]
+fn waiting_for_a_flush_during_an_allocation_that_must_not_wait_breaks_r9() {
+    for (broadcasts, atomic) in [(false, false), (false, true), (true, false), (true, true)] {
+        let flushes = move |program: &Program| {
+            program.compute(20 * US);
+            observe(program, Event::Atomic { begins: true });
+            if !atomic {
+                observe(program, Event::Atomic { begins: false });
+            }
+            let _ = program.memory().engine().flush(program.space().coherence(), Flush::ALL);
+            assert_eq!(broken(program), if atomic { vec![(Rule::NoWait, None)] } else { vec![] });
+        };
+        let runs = |program: &Program| (0..100).for_each(|_| program.compute(US));
+        let mut machine = roomy(2);
+        machine.processor.broadcast_asids = broadcasts.then_some(16);
+        let outcome = run_on(&machine, vec![thread(0, flushes), thread(0, runs)]);
+        assert_eq!(outcome.reading.counters.broadcasts > 0, broadcasts);
     }
 }
 
