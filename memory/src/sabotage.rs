@@ -31,14 +31,12 @@ pub enum Guard {
     Restore = 64,
     /// A store fault waits for a page that is locked: without it R5 breaks.
     Stable = 128,
-    /// A file does not grow while pages behind its end are removed: without it R6 breaks.
-    Growth = 256,
 }
 
 impl Guard {
     /// All guards.
     #[cfg_attr(not(ceasefire_sabotage), allow(dead_code, unreachable_pub))]
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::Slot,
         Self::Around,
         Self::Unhook,
@@ -47,7 +45,6 @@ impl Guard {
         Self::Listing,
         Self::Restore,
         Self::Stable,
-        Self::Growth,
     ];
 }
 

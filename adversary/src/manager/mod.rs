@@ -14,6 +14,7 @@ use ceasefire_memory::{
 };
 
 use crate::hardware::Hardware;
+use crate::lock::Lock;
 use crate::platform::Adverse;
 use crate::rule::Rule;
 
@@ -37,6 +38,8 @@ pub(crate) struct Manager {
     /// The first address of the mapping that was set up.
     start: Cell<u64>,
     words: RefCell<Words>,
+    /// Held by calls that change the bytes or the length of the file, as the memory manager asks of its callers.
+    changes: Lock,
     /// The last word that a program stored: each stores another.
     last: Cell<u64>,
     over: Cell<bool>,
@@ -67,6 +70,7 @@ impl Manager {
             taken: RefCell::default(),
             start: Cell::new(0),
             words: RefCell::default(),
+            changes: Lock::default(),
             last: Cell::new(0),
             over: Cell::new(false),
             done: Cell::new(0),
@@ -229,7 +233,7 @@ impl Manager {
         map: impl FnOnce() -> Option<u64>,
     ) -> Option<u64> {
         let begin = self.now();
-        self.words().maps(id(space));
+        self.words().maps(id(space), begin);
         let start = map();
         let mapped = start.map(|start| start >> PAGE_SHIFT..(start >> PAGE_SHIFT) + pages);
         self.words().mapped(id(space), mapped, first, begin..self.now());
@@ -345,6 +349,7 @@ impl Manager {
     }
 
     fn writes<E>(&self, pages: std::ops::Range<usize>, word: u64, call: impl FnOnce() -> Result<(), E>) {
+        let _alone = self.changes.take(self.hardware());
         let begin = self.now();
         self.words().writes(pages, word, begin);
         let result = call();
@@ -442,13 +447,6 @@ impl Manager {
     pub(crate) fn await_entry(&self, address: u64, so: impl Fn(Option<Entry>) -> bool) {
         let root = self.space(0).root().get();
         while !self.over.get() && !so(self.record().look(self.hardware(), root, address >> PAGE_SHIFT)) {
-            self.hardware().wait_a_moment();
-        }
-    }
-
-    /// Waits until the file has fewer pages in memory, or until the operation is over.
-    pub(crate) fn await_dropped(&self, pages: u32) {
-        while !self.over.get() && self.memory.cached_pages(self.file()) >= pages.into() {
             self.hardware().wait_a_moment();
         }
     }

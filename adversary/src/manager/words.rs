@@ -70,14 +70,23 @@ struct Stored {
     write: Write,
 }
 
+/// A fork. A mapping that was made meanwhile may be the child's too.
+#[derive(Debug)]
+struct Fork {
+    parent: u64,
+    child: u64,
+    life: Range<u64>,
+}
+
 /// The words of all spaces and of the file.
 #[derive(Debug, Default)]
 pub(super) struct Words {
     mappings: Vec<Mapping>,
     file: Vec<History>,
     stored: Vec<Stored>,
-    /// The spaces in which calls are making mappings now.
-    mapping: Vec<u64>,
+    /// The spaces in which calls are making mappings now, and when each began.
+    mapping: Vec<(u64, u64)>,
+    forks: Vec<Fork>,
 }
 
 impl Words {
@@ -87,8 +96,8 @@ impl Words {
         self.file = vec![zeros; pages as usize];
     }
 
-    pub(super) fn maps(&mut self, space: u64) {
-        self.mapping.push(space);
+    pub(super) fn maps(&mut self, space: u64, begin: u64) {
+        self.mapping.push((space, begin));
     }
 
     /// The call that [maps](Self::maps) has ended: with pages, or without. `first` is the page of the file.
@@ -99,7 +108,8 @@ impl Words {
         first: Option<u64>,
         life: Range<u64>,
     ) {
-        let at = self.mapping.iter().position(|other| *other == space).expect("the call began");
+        let call = (space, life.start);
+        let at = self.mapping.iter().position(|other| *other == call).expect("the call began");
         self.mapping.swap_remove(at);
         let Some(pages) = pages else { return };
         let zeros = History(vec![Write { word: 0, begin: life.start, end: life.end, sure: true }]);
@@ -107,17 +117,34 @@ impl Words {
             Some(first) => Backing::File(first),
             None => Backing::Own(vec![zeros; (pages.end - pages.start) as usize]),
         };
-        let mut mapping = Mapping { space, pages, life: life.start..u64::MAX, backing };
-        // Stores of other CPUs may have found it before the call returned.
-        let found = |stored: &&Stored| {
-            stored.write.end >= life.start && stored.space == space && mapping.pages.contains(&stored.page)
-        };
-        let found: Vec<_> =
-            self.stored.iter().filter(found).map(|stored| (stored.page, stored.write)).collect();
-        for (page, write) in found {
-            Self::history(&mut self.file, &mut mapping, page).0.push(Write { sure: false, ..write });
+        let meanwhile = self.forks.iter().filter(|fork| fork.parent == space && fork.life.end >= life.start);
+        let children: Vec<_> = meanwhile.map(|fork| (fork.child, fork.life.start)).collect();
+        for (owner, from) in [(space, life.start)].into_iter().chain(children) {
+            let (pages, backing) = (pages.clone(), backing.clone());
+            let mut mapping = Mapping { space: owner, pages, life: from..u64::MAX, backing };
+            // Stores of other CPUs may have found it before the call returned, and a child has what its parent stored.
+            let found = |stored: &&Stored| {
+                stored.write.end >= life.start
+                    && [space, owner].contains(&stored.space)
+                    && mapping.pages.contains(&stored.page)
+            };
+            let found: Vec<_> =
+                self.stored.iter().filter(found).map(|stored| (stored.page, stored.write)).collect();
+            for (page, write) in found {
+                Self::history(&mut self.file, &mut mapping, page).0.push(Write { sure: false, ..write });
+            }
+            self.mappings.push(mapping);
         }
-        self.mappings.push(mapping);
+    }
+
+    /// Whether the space may have a mapping that it has not heard of: a call is making one, there or in its parent while
+    /// that forked.
+    fn is_mapping(&self, space: u64) -> bool {
+        self.mapping.iter().any(|&(other, begin)| {
+            let inherits =
+                |fork: &Fork| fork.parent == other && fork.child == space && fork.life.end >= begin;
+            other == space || self.forks.iter().any(inherits)
+        })
     }
 
     /// A call that removed mappings has ended.
@@ -150,6 +177,7 @@ impl Words {
         };
         let copies: Vec<_> = self.mappings.iter().filter(there).map(copy).collect();
         self.mappings.extend(copies);
+        self.forks.push(Fork { parent, child, life });
     }
 
     fn history<'a>(file: &'a mut [History], mapping: &'a mut Mapping, page: u64) -> &'a mut History {
@@ -166,16 +194,25 @@ impl Words {
         self.stored.push(Stored { space, page, write });
         let covers = |mapping: &&mut Mapping| mapping.covers(space, page, begin, end);
         // While mappings come and go, the store may have been to one or to another.
-        write.sure = self.mappings.iter_mut().filter(covers).count() == 1 && !self.mapping.contains(&space);
+        write.sure = self.mappings.iter_mut().filter(covers).count() == 1 && !self.is_mapping(space);
         for mapping in self.mappings.iter_mut().filter(covers) {
             Self::history(&mut self.file, mapping, page).0.push(write);
         }
     }
 
+    /// Whether a word was stored where a call is making a mapping now, which may be of any page of the file.
+    fn has_no_place(&self, word: u64, end: u64) -> bool {
+        let stored =
+            self.stored.iter().filter(|stored| stored.write.word == word && stored.write.begin <= end);
+        let mut spaces = stored.map(|stored| stored.space);
+        spaces.any(|space| self.is_mapping(space))
+    }
+
     /// Whether a program may have loaded a word.
     pub(super) fn allows(&mut self, space: u64, page: u64, word: u64, begin: u64, end: u64) -> bool {
         // Another CPU may have found a mapping of whose address its own call has not heard yet.
-        self.mapping.contains(&space)
+        self.is_mapping(space)
+            || self.has_no_place(word, end)
             || self.mappings.iter_mut().any(|mapping| {
                 mapping.covers(space, page, begin, end)
                     && Self::history(&mut self.file, mapping, page).allows(word, begin, end)
@@ -204,7 +241,7 @@ impl Words {
 
     /// Whether a call may have read a word from a page of the file.
     pub(super) fn file_allows(&self, page: usize, word: u64, begin: u64, end: u64) -> bool {
-        self.file[page].allows(word, begin, end)
+        self.file[page].allows(word, begin, end) || self.has_no_place(word, end)
     }
 
     /// The call that began at this moment is done with its stores; if it failed, perhaps only with some.
@@ -230,7 +267,7 @@ mod tests {
     /// A mapping of page 1 in which 5 was stored between the moments 10 and 12, and 6 between 20 and 22.
     fn words() -> Words {
         let mut words = Words::default();
-        words.maps(SPACE);
+        words.maps(SPACE, 1);
         words.mapped(SPACE, Some(1..2), None, 1..2);
         words.stored(SPACE, 1, 5, 10, 12);
         words.stored(SPACE, 1, 6, 20, 22);
@@ -290,9 +327,21 @@ mod tests {
     fn a_mapping_that_takes_the_place_of_another_begins_with_zeros() {
         let mut words = words();
         words.unmapped(SPACE, 1, 50);
-        words.maps(SPACE);
+        words.maps(SPACE, 60);
         words.mapped(SPACE, Some(1..2), None, 60..64);
         assert!(words.allows(SPACE, 1, 6, 49, 55) && words.allows(SPACE, 1, 0, 55, 61));
         assert!(!words.allows(SPACE, 1, 6, 65, 66) && words.allows(SPACE, 1, 0, 65, 66));
+    }
+
+    #[test]
+    fn a_child_may_have_a_mapping_that_was_made_during_the_fork() {
+        let mut words = words();
+        words.file_made(1);
+        words.maps(SPACE, 30);
+        words.forked(SPACE, 8, 28..34);
+        words.stored(8, 2, 12, 35, 36);
+        words.mapped(SPACE, Some(2..3), Some(0), 30..40);
+        assert!(words.file_allows(0, 12, 50, 50) && words.allows(8, 2, 12, 50, 50));
+        assert!(!words.allows(8, 2, 13, 50, 50));
     }
 }

@@ -59,9 +59,6 @@ fn read_file(manager: &Manager) {
     manager.add_shared(0, 2, false);
 }
 
-/// The pages of a file whose removal takes a while.
-const LONG: u32 = 8;
-
 /// The pages of a second range, which are worked on before the one flush for both.
 const MORE: u64 = 4;
 
@@ -329,40 +326,6 @@ pub(super) static SCENARIOS: &[Scenario] = &[
                     manager.end();
                 },
                 |manager| loads(manager, 0),
-            ],
-            ..PLAYED
-        }),
-        ..PLAIN
-    },
-    Scenario {
-        name: "M12-write-beside-truncate",
-        source: "memory manager, Guard::Growth",
-        guards: &[(&[unguarded(Guard::Growth)], &[Words])],
-        manager: Some(Managing {
-            before: |manager| {
-                manager.add_space();
-                manager.add_file(LONG);
-                manager.add_shared(0, LONG.into(), true);
-                manager.write(0);
-            },
-            programs: &[
-                |manager| {
-                    manager.await_flag(0);
-                    manager.truncate(0);
-                    manager.end();
-                },
-                |manager| {
-                    manager.run(&manager.space(0));
-                    for page in 1..LONG {
-                        manager.load(manager.at(page.into()));
-                    }
-                    loads(manager, 0);
-                },
-                |manager| {
-                    manager.await_flag(0);
-                    manager.await_dropped(LONG);
-                    manager.write(0);
-                },
             ],
             ..PLAYED
         }),

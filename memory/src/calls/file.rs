@@ -23,7 +23,6 @@ use crate::locks::{Lock, RwLock};
 use crate::machine::{Event, Machine};
 use crate::objects::object::TooManyObjects;
 use crate::objects::pages::Pages;
-use crate::sabotage::Guard;
 use crate::spaces::area::Protection;
 use crate::upkeep::reclaim::Why;
 use crate::Memory;
@@ -182,7 +181,10 @@ impl<P: Machine> Memory<P> {
         while written < from.len() {
             let at = offset + written as u64;
             let part = (from.len() - written).min((PAGE_BYTES - at % PAGE_BYTES) as usize);
-            self.grow(file, at + part as u64);
+            {
+                let mut pages = self.objects.get(file).pages.lock(self.platform());
+                pages.bytes = pages.bytes.max(at + part as u64);
+            }
             match self.locked_page(file, (at / PAGE_BYTES) as u32) {
                 Ok(Some(page)) => {
                     let bytes = &from[written..written + part];
@@ -213,37 +215,13 @@ impl<P: Machine> Memory<P> {
         let before = self.file_bytes(file);
         self.clear_tail(file, bytes.min(before)).map_err(|OutOfMemory| TruncateError::OutOfMemory)?;
         self.cut(file, bytes);
-        self.grow(file, bytes);
         Ok(())
     }
 
-    /// Makes a file at least so long. If pages behind its end are being removed, that ends first: a new page must not
-    /// be found while CPUs can still use the one that was in its place.
-    fn grow(&self, file: ObjectId, bytes: u64) {
-        loop {
-            {
-                let mut pages = self.objects.get(file).pages.lock(self.platform());
-                if bytes <= pages.bytes || pages.cuts == 0 || !self.guarded(Guard::Growth) {
-                    pages.bytes = pages.bytes.max(bytes);
-                    return;
-                }
-            }
-            self.platform().reschedule();
-        }
-    }
-
-    /// Cuts a file down to a length if it is longer, and drops the pages beyond it.
+    /// Sets the length of a file, and drops the pages beyond it.
     fn cut(&self, file: ObjectId, bytes: u64) {
-        let shorter = {
-            let mut pages = self.objects.get(file).pages.lock(self.platform());
-            let shorter = bytes < pages.bytes;
-            if shorter {
-                pages.bytes = bytes;
-                pages.cuts += 1;
-            }
-            shorter
-        };
-        if shorter {
+        let before = core::mem::replace(&mut self.objects.get(file).pages.lock(self.platform()).bytes, bytes);
+        if bytes < before {
             let first = bytes.div_ceil(PAGE_BYTES) as u32;
             // The order matters. A fault that found a page before it was dropped checks again with the table locked. So
             // a page that is not mapped by now never will be, and no program sees the file's page in place of its
@@ -252,7 +230,6 @@ impl<P: Machine> Memory<P> {
             self.zap_mappings(file, first);
             // Pages that were evicted before are removed too, and no CPU may go on reading them.
             self.settle_file(file);
-            self.objects.get(file).pages.lock(self.platform()).cuts -= 1;
         }
     }
 

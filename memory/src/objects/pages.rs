@@ -62,8 +62,6 @@ pub(crate) struct Pages {
     stored_below: u32,
     /// The object's length in bytes.
     pub(crate) bytes: u64,
-    /// The calls that are removing pages behind the end.
-    pub(crate) cuts: u32,
 }
 
 /// The group, the chunk in it, and the place in the chunk.
