@@ -74,7 +74,9 @@ fn examine(sources: &[Source], schedules: u64, place: &str) -> ExitCode {
         questions.len() - equivalent - unseen,
         wrong.len()
     );
-    wrong.iter().for_each(|line| println!("  {line}"));
+    for line in &wrong {
+        println!("  {line}");
+    }
     ExitCode::from(u8::from(!wrong.is_empty()))
 }
 

@@ -8,6 +8,7 @@
 //! It exits with 1 if a pair is not missed and not explained, or explained and missed.
 
 use std::error::Error;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -59,8 +60,8 @@ fn run_in_copy(root: &Path, schedules: &str) -> Result<bool, Box<dyn Error>> {
                 let (text, pairs) = rewrite(&fs::read_to_string(root.join(file))?, next);
                 next += pairs.len() as u32;
                 for Pair { number, line, either } in pairs {
-                    list +=
-                        &format!("{number}\t{}:{line}\t{}\n", inner.display(), either.unwrap_or_default());
+                    let either = either.unwrap_or_default();
+                    let _ = writeln!(list, "{number}\t{}:{line}\t{either}", inner.display());
                 }
                 fs::write(&to, text)?;
             }

@@ -107,7 +107,7 @@ fn run_at(lines: &[&str], start: usize) -> Vec<Statement> {
     let mut at = start;
     while let Some(mut next) = statement(lines, at) {
         if let Some(last) = run.last() {
-            next.follows = last.binds.as_deref().map_or(true, |bound| !uses(&next.text, bound))
+            next.follows = last.binds.as_deref().is_none_or(|bound| !uses(&next.text, bound))
                 && !(is_relaxed(&last.text) && is_relaxed(&next.text));
             if !next.follows {
                 break;

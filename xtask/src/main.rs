@@ -33,6 +33,7 @@ tasks:
   test                            all checks of a change, in order; stops at the first failure
   adopt ostd [--stock] [--cpus N] ostd's own tests in QEMU on the engine, for machines of N CPUs (4); --stock: without it
                                     --arch ARCH  x86_64 (default) or riscv64; needs Debian's `qemu-system-misc`
+                                    --bochs      on processors with PCIDs; needs Debian's `bochs` and more, which it names
                                     --rounds     counts interrupts of unmaps instead, without and with the engine
   bench [--quick] [--json FILE|-] the engine's costs in instructions, and the simulator's speed
                                     --quick      only the instruction counts: exact, within a minute

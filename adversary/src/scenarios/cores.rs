@@ -18,7 +18,9 @@ const CONSISTENT: &[(&[Removed], &[Rule])] = &[(&[breaking(Promise::Consistent)]
 
 /// Waits until the programs of these CPUs have ended.
 fn wait_for(kernel: &Kernel, others: &[usize]) {
-    others.iter().for_each(|&other| kernel.wait_for(other));
+    for &other in others {
+        kernel.wait_for(other);
+    }
 }
 
 /// A CPU joins the space's set, and then reads its generation.

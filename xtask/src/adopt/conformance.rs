@@ -34,8 +34,9 @@ impl Verdict {
 /// Runs the kernel `adopt/ostd/conformance` on both, prints a table, and fails if anything but a pass is found on the
 /// engine.
 pub(super) fn compare(ostd: &Ostd, cpus: u32) -> Result<(), Failure> {
-    let published = verdicts(ostd, &Run::new("run", &[Layer::Doors], cpus))?;
-    let ours = verdicts(ostd, &Run::new(OURS, OURS_LAYERS, cpus))?;
+    let rounds = ostd.rounds();
+    let published = verdicts(ostd, &Run::new(&format!("run {rounds}"), &[Layer::Doors], cpus))?;
+    let ours = verdicts(ostd, &Run::new(&format!("{OURS} {rounds}"), OURS_LAYERS, cpus))?;
     println!("ostd on {cpus} CPUs: as published, and on the engine\n{}", table(&published, &ours));
     for (side, verdicts) in [("as published", &published), ("on the engine", &ours)] {
         for Verdict { scenario, text } in verdicts.iter().filter(|verdict| verdict.is_broken()) {
@@ -55,7 +56,7 @@ pub(super) fn compare(ostd: &Ostd, cpus: u32) -> Result<(), Failure> {
 
 /// Runs it on the engine without one of its guards, prints the verdicts, and fails if no scenario misses the guard.
 pub(super) fn without(ostd: &Ostd, cpus: u32, guard: &str) -> Result<(), Failure> {
-    let line = format!("{OURS} --kcmd-args=without={guard}");
+    let line = format!("{OURS} {} --kcmd-args=without={guard}", ostd.rounds());
     let verdicts = verdicts(ostd, &Run { removable: true, ..Run::new(&line, OURS_LAYERS, cpus) })?;
     println!("ostd on {cpus} CPUs, on the engine without the guard {guard}");
     for Verdict { scenario, text } in &verdicts {

@@ -1,8 +1,8 @@
 //! `cargo xtask adopt ostd`: ostd, a framework for kernels that others wrote, on this project's engine.
 //!
 //! ostd is fetched from the registry in the version that `adopt/ostd` is for. Our files are laid over its own, and a few
-//! lines are edited. Then its own tests run in QEMU, without KVM, on x86-64 or riscv64; or `rounds` counts what unmaps
-//! cost there, beside ostd as it is published.
+//! lines are edited. Then its own tests run in QEMU, without KVM, on x86-64 or riscv64, or in Bochs, which has PCIDs; or
+//! `rounds` counts what unmaps cost, beside ostd as it is published.
 //!
 //! `edits` changes lines of another project, `port` makes a copy of ostd, `runner` judges its tests, `rounds` and
 //! `conformance` compare two copies.
@@ -14,13 +14,14 @@ mod rounds;
 mod runner;
 
 use crate::failure::Failure;
-use port::{Arch, Layer, Ostd, Run};
+use port::{Arch, Emulator, Layer, Ostd, Run};
 
 /// What to run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     what: What,
     arch: Arch,
+    emulator: Emulator,
     cpus: u32,
 }
 
@@ -39,7 +40,12 @@ enum What {
 
 impl Options {
     pub(crate) fn parse(arguments: &[&str]) -> Result<Self, Failure> {
-        let mut options = Self { what: What::Tests { on_engine: true }, arch: Arch::X86_64, cpus: 4 };
+        let mut options = Self {
+            what: What::Tests { on_engine: true },
+            arch: Arch::X86_64,
+            emulator: Emulator::Qemu,
+            cpus: 4,
+        };
         let mut arguments = arguments.iter();
         match arguments.next() {
             Some(&"ostd") => {}
@@ -52,6 +58,7 @@ impl Options {
                 "--rounds" => options.what = What::Rounds,
                 "--instructions" => options.what = What::Instructions,
                 "--conformance" => options.what = What::Conformance,
+                "--bochs" => options.emulator = Emulator::Bochs,
                 "--without" => {
                     let guard = arguments.next().copied().filter(|guard| !guard.starts_with('-'));
                     let guard =
@@ -68,7 +75,7 @@ impl Options {
                     options.cpus = cpus.ok_or_else(|| Failure::usage("`--cpus` needs a number, 1 to 64"))?;
                 }
                 other => {
-                    let line = format!("unknown option `{other}`; known: --stock, --rounds, --instructions, --conformance, --without GUARD, --arch ARCH and --cpus N");
+                    let line = format!("unknown option `{other}`; known: --stock, --rounds, --instructions, --conformance, --without GUARD, --arch ARCH, --bochs and --cpus N");
                     return Err(Failure::usage(line));
                 }
             }
@@ -85,12 +92,20 @@ impl Options {
         if let (Some(line), Arch::Riscv64) = (only, options.arch) {
             return Err(Failure::usage(line));
         }
+        if options.emulator == Emulator::Bochs {
+            if options.arch != Arch::X86_64 {
+                return Err(Failure::usage("`--bochs` is for x86_64"));
+            }
+            if matches!(options.what, What::Rounds | What::Instructions) {
+                return Err(Failure::usage("`--bochs` is for tests, `--conformance` and `--without`"));
+            }
+        }
         Ok(options)
     }
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let ostd = Ostd::fetch(options.arch)?;
+    let ostd = Ostd::fetch(options.arch, options.emulator)?;
     match &options.what {
         What::Tests { on_engine } => {
             let layers = if *on_engine { &[Layer::Engine, Layer::Probes][..] } else { &[Layer::Probes] };
@@ -113,7 +128,7 @@ mod tests {
     fn options_are_read_and_others_refused() {
         let parsed = Options::parse(&["ostd", "--cpus", "8", "--stock"]).expect("options");
         let stock = What::Tests { on_engine: false };
-        assert_eq!(parsed, Options { what: stock, arch: Arch::X86_64, cpus: 8 });
+        assert_eq!(parsed, Options { what: stock, arch: Arch::X86_64, emulator: Emulator::Qemu, cpus: 8 });
         let parsed = Options::parse(&["ostd", "--arch", "riscv64"]).expect("options");
         assert_eq!(parsed.arch, Arch::Riscv64);
         for wrong in [
@@ -126,6 +141,8 @@ mod tests {
             &["ostd", "--arch", "mips"],
             &["ostd", "--instructions", "--arch", "riscv64"],
             &["ostd", "--arch", "riscv64", "--without", "others"],
+            &["ostd", "--arch", "riscv64", "--bochs"],
+            &["ostd", "--bochs", "--rounds"],
         ] {
             assert_eq!(Options::parse(wrong).expect_err("must be refused").code(), 2, "{wrong:?}");
         }

@@ -71,9 +71,36 @@ impl Arch {
     }
 }
 
+/// The emulator that boots it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Emulator {
+    Qemu,
+    /// Its processors have PCIDs. It boots from a disc, and is much slower.
+    Bochs,
+}
+
+impl Emulator {
+    /// Where a file of it or of what it needs is, and the package that has the file.
+    const fn needs(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Qemu => &[],
+            Self::Bochs => &[
+                ("/usr/bin/bochs", "bochs"),
+                ("/usr/share/bochs/BIOS-bochs-latest", "bochsbios"),
+                ("/usr/share/vgabios/vgabios.bin", "vgabios"),
+                ("/usr/bin/grub-mkrescue", "grub-common"),
+                ("/usr/lib/grub/i386-pc", "grub-pc-bin"),
+                ("/usr/bin/xorriso", "xorriso"),
+                ("/usr/bin/mformat", "mtools"),
+            ],
+        }
+    }
+}
+
 /// ostd as cargo has fetched it, with the tools that build it.
 pub(super) struct Ostd {
     arch: Arch,
+    emulator: Emulator,
     /// This repository, and its folder for the port.
     root: PathBuf,
     ours: PathBuf,
@@ -134,14 +161,27 @@ impl<'a> Run<'a> {
 
 impl Ostd {
     /// Installs the toolchain, its target and the build tool if they are missing, and fetches ostd.
-    pub(super) fn fetch(arch: Arch) -> Result<Self, Failure> {
+    pub(super) fn fetch(arch: Arch, emulator: Emulator) -> Result<Self, Failure> {
+        let missing = emulator.needs().iter().filter(|(file, _)| !Path::new(file).exists());
+        let missing: Vec<&str> = missing.map(|(_, package)| *package).collect();
+        if !missing.is_empty() {
+            return Err(Failure::new(format!("{emulator:?} needs Debian's {}", missing.join(", "))));
+        }
         let workspace = Workspace::load()?;
         let (ours, made) = (workspace.root.join("adopt/ostd"), workspace.target.join("adopt/ostd"));
         let channel = channel(&read(&ours.join("rust-toolchain.toml"))?)?;
         toolchain(&channel, arch)?;
         let tool = tool(&channel, &made)?;
         let published = fetch(&channel, &made)?;
-        Ok(Self { arch, root: workspace.root, ours, made, published, tool })
+        Ok(Self { arch, emulator, root: workspace.root, ours, made, published, tool })
+    }
+
+    /// The argument that makes scenarios short where the emulator is slow.
+    pub(super) const fn rounds(&self) -> &'static str {
+        match self.emulator {
+            Emulator::Qemu => "",
+            Emulator::Bochs => "--kcmd-args=rounds=10",
+        }
     }
 
     /// Writes a copy with these layers and those of the architecture, and returns its folder. Files that are the same
@@ -220,10 +260,15 @@ impl Ostd {
         let kind = if folder == ostd { "library" } else { "kernel" };
         let settings = read(&self.ours.join("OSDK.toml"))?;
         let settings = settings.replace("{kind}", kind).replace("{cpus}", &run.cpus.to_string());
+        let settings = settings.replace("{bochs}", &self.ours.join("bochs.sh").display().to_string());
         write(&folder.join("OSDK.toml"), &settings.replace("{more}", run.machine))?;
         let mut command = Command::new(&self.tool);
         command.arg("osdk").args(run.line.split_whitespace()).current_dir(folder);
-        command.args(["--target-arch", self.arch.name(), "--scheme", self.arch.name()]);
+        let scheme = match self.emulator {
+            Emulator::Qemu => self.arch.name(),
+            Emulator::Bochs => "bochs",
+        };
+        command.args(["--target-arch", self.arch.name(), "--scheme", scheme]);
         // cargo takes the toolchain that the folder names. A CPU leaves a space's set when it leaves the space, as in
         // ostd, so that the space is dropped as early.
         command.env_remove("RUSTUP_TOOLCHAIN");

@@ -19,6 +19,7 @@ mod evict;
 mod frames;
 mod kernel;
 mod machine;
+mod processor;
 mod space;
 
 use core::{mem, ops::Range};

@@ -1,12 +1,9 @@
 //! Changes that one flush covers.
 
-use ceasefire::{Flush, PageSize, SINGLE_PAGE_CEILING};
+use ceasefire::{Flush, PageSize};
 
-use super::TlbFlushOp;
-use crate::{
-    arch::mm::{tlb_flush_addr_range, tlb_flush_all_excluding_global},
-    mm::{PAGE_SIZE, Vaddr},
-};
+use super::{TlbFlushOp, processor};
+use crate::mm::Vaddr;
 
 /// Translations that were changed: those between the first and the last.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -45,14 +42,10 @@ impl Changed {
         }
     }
 
-    /// Flushes them on this CPU alone.
+    /// Flushes them on this CPU alone, under any tag: the kernel's own may be among them.
     pub(super) fn perform_on_current(&self) {
-        match *self {
-            Self::Nothing => {}
-            Self::Pages { start, end, .. } if (end - start) / PAGE_SIZE <= SINGLE_PAGE_CEILING as usize => {
-                tlb_flush_addr_range(&(start..end));
-            }
-            Self::Pages { .. } | Self::Everything => tlb_flush_all_excluding_global(),
+        if let Some(flush) = self.flush() {
+            processor::invalidate_kernel(flush);
         }
     }
 }

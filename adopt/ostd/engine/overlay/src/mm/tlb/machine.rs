@@ -8,11 +8,10 @@ use core::{
 
 use ceasefire::{Asid, Capabilities, Cpu, CpuId, CpuSet, Engine, Flush, Platform, Root};
 
-use super::{evict, space::Loaded};
+use super::{evict, processor, space::Loaded};
 use crate::{
-    arch::{irq, mm},
+    arch::irq,
     cpu_local,
-    mm::{Paddr, kspace::KERNEL_PAGE_TABLE},
     smp::IPI_SENDER,
     task::{DisabledPreemptGuard, disable_preempt},
     timer::{self, Jiffies},
@@ -36,6 +35,7 @@ pub(super) fn is_up() -> bool {
 /// Makes this CPU known to the engine: flushes of kernel ranges reach it. Each CPU but the first calls it before the
 /// first goes on with the boot. From then on its ticks settle what it owes.
 pub(crate) fn online() {
+    processor::turn_tags_on();
     ENGINE.online();
     timer::register_callback_on_cpu(evict::tick);
 }
@@ -90,7 +90,7 @@ unsafe impl Platform for Machine {
         // RISC-V: a store through a clean entry faults, or sets D and checks in one step that the entry is still valid (The
         // RISC-V Instruction Set Manual, Volume II, "Supervisor-Level ISA", Sv32).
         let clean_stores_walk = cfg!(any(target_arch = "x86_64", target_arch = "riscv64"));
-        Capabilities { clean_stores_walk, asids: false, broadcast: None }
+        Capabilities { clean_stores_walk, asids: processor::tags_are_on(), broadcast: None }
     }
 
     fn this_cpu(&self) -> CpuId {
@@ -129,27 +129,25 @@ unsafe impl Platform for Machine {
         unsafe { ptr::drop_in_place(guard.as_ptr()) }
     }
 
-    fn load_root(&self, root: Root, _: Asid, _: bool) {
+    fn load_root(&self, root: Root, asid: Asid, flush: bool) {
         // SAFETY: the root is that of a `VmSpace`, which maps the kernel as all do. The engine holds a reference to it.
-        unsafe { load(root.0 as Paddr) }
+        unsafe { processor::load_root(root, asid, flush) }
     }
 
     fn load_kernel_root(&self) {
-        let table = KERNEL_PAGE_TABLE.get().expect("a CPU is online after the kernel's tables were made");
-        // SAFETY: these are the kernel's own tables, which are never freed.
-        unsafe { load(table.root_paddr()) }
+        processor::load_kernel_root();
     }
 
     fn invalidate(&self, _: Asid, flush: Flush) {
-        invalidate(flush, mm::tlb_flush_all_excluding_global);
+        processor::invalidate(flush);
     }
 
     fn invalidate_all(&self) {
-        mm::tlb_flush_all_excluding_global();
+        processor::invalidate_all();
     }
 
     fn invalidate_kernel(&self, flush: Flush) {
-        invalidate(flush, mm::tlb_flush_all_including_global);
+        processor::invalidate_kernel(flush);
     }
 
     fn interrupt(&self, targets: &CpuSet) {
@@ -170,27 +168,4 @@ unsafe impl Platform for Machine {
 
 fn number(cpu: crate::cpu::CpuId) -> CpuId {
     CpuId::new(u32::from(cpu) as usize).expect("CEASEFIRE_MAX_CPUS is too small for this machine")
-}
-
-/// Loads a root, and drops the entries of the one before: they have no tags.
-///
-/// # Safety
-/// The root maps the kernel, and its tables live while it is loaded.
-unsafe fn load(root: Paddr) {
-    // SAFETY: the caller's promise.
-    unsafe { mm::activate_page_table(root) }
-    if cfg!(not(target_arch = "x86_64")) {
-        mm::tlb_flush_all_excluding_global();
-    }
-}
-
-/// Invalidates pages one by one, or everything.
-fn invalidate(flush: Flush, everything: fn()) {
-    match flush.addresses() {
-        // Only x86 drops the entries on the way to a page with the page.
-        Some(addresses) if cfg!(target_arch = "x86_64") || !flush.tables => {
-            addresses.for_each(|address| mm::tlb_flush_addr(address as usize));
-        }
-        _ => everything(),
-    }
 }
