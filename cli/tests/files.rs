@@ -15,7 +15,7 @@ use common::{ceasefire, printed, refused, Folder};
 const RUN: &[&str] = &["mmap-read", "--machine", "1-socket", "--scale", "0.003"];
 
 /// The fields of a run that say which run it is.
-const SETTINGS: [&str; 4] = ["scale", "seed", "cpus", "threads"];
+const SETTINGS: [&str; 5] = ["scale", "seed", "cpus", "threads", "speculate"];
 
 /// A figure: its run's mechanism and seed, and its name.
 type Key = (String, u64, String);

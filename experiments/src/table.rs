@@ -90,6 +90,7 @@ pub fn columns(reports: &[Report]) -> Vec<Column> {
         column("settle", maybe(&|one| word(one.report.settle))),
         column("lru_drain", maybe(&|one| word(one.report.lru_drain))),
         column("without", text(&|one| one.report.without.join(","))),
+        column("speculate", number(&|one| one.report.speculate)),
         column("oracle", flag(&|one| one.report.oracle)),
         column("shadow", flag(&|one| one.report.shadow)),
         column("metric", text(&|one| one.metric.clone())),

@@ -1,6 +1,6 @@
 //! The scenarios of `ceasefire-conformance` on ostd, as it is published and on the engine.
 
-use super::port::{Layer, Ostd, Run};
+use super::port::{Emulator, Layer, Ostd, Run};
 use crate::failure::{self, Failure};
 use crate::table;
 
@@ -32,11 +32,13 @@ impl Verdict {
 }
 
 /// Runs the kernel `adopt/ostd/conformance` on both, prints a table, and fails if anything but a pass is found on the
-/// engine.
+/// engine. As published, ostd uses no PCIDs, so Bochs shows nothing new of it, and runs the engine alone.
 pub(super) fn compare(ostd: &Ostd, cpus: u32) -> Result<(), Failure> {
-    let rounds = ostd.rounds();
-    let published = verdicts(ostd, &Run::new(&format!("run {rounds}"), &[Layer::Doors], cpus))?;
-    let ours = verdicts(ostd, &Run::new(&format!("{OURS} {rounds}"), OURS_LAYERS, cpus))?;
+    let published = match ostd.emulator() {
+        Emulator::Qemu => verdicts(ostd, &Run::new("run", &[Layer::Doors], cpus))?,
+        Emulator::Bochs => Vec::new(),
+    };
+    let ours = verdicts(ostd, &Run::new(&format!("{OURS} {}", ostd.rounds()), OURS_LAYERS, cpus))?;
     println!("ostd on {cpus} CPUs: as published, and on the engine\n{}", table(&published, &ours));
     for (side, verdicts) in [("as published", &published), ("on the engine", &ours)] {
         for Verdict { scenario, text } in verdicts.iter().filter(|verdict| verdict.is_broken()) {

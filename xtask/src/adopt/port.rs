@@ -176,6 +176,10 @@ impl Ostd {
         Ok(Self { arch, emulator, root: workspace.root, ours, made, published, tool })
     }
 
+    pub(super) const fn emulator(&self) -> Emulator {
+        self.emulator
+    }
+
     /// The argument that makes scenarios short where the emulator is slow.
     pub(super) const fn rounds(&self) -> &'static str {
         match self.emulator {
