@@ -72,7 +72,7 @@ fn run_in_copy(root: &Path, schedules: &str) -> Result<bool, Box<dyn Error>> {
     let text = fs::read_to_string(&primitive)?;
     fs::write(
         &primitive,
-        text.replace("ceasefire_atomics::{fence", "ceasefire_atomics::{is_exchanged, fence"),
+        text.replace("ceasefire_atomics::{fence", "ceasefire_atomics::{between, is_exchanged, fence"),
     )?;
     fs::write(copy.join(LIST), list)?;
     let cargo =

@@ -286,6 +286,18 @@ impl Hardware {
         }
     }
 
+    /// Often stands still, while others go on. Its late stores stay late.
+    fn linger(&self) {
+        if self.acting.get().is_none() && self.walker.get().is_none() && below(4) == 0 {
+            for _ in 0..1 << below(6) {
+                shuttle::thread::yield_now();
+                if self.model.unmasked && self.me() < self.cores.len() {
+                    self.take_unmasked();
+                }
+            }
+        }
+    }
+
     /// Waits for another CPU, and answers interrupts meanwhile.
     pub(crate) fn wait_a_moment(&self) {
         self.take_interrupt();
@@ -1037,5 +1049,9 @@ impl Checker for Memories {
         let order = self.kept(Kind::Fence, order, Ordering::AcqRel);
         machine.step();
         machine.views.borrow_mut().fence(machine.me(), order);
+    }
+
+    fn between(&self) {
+        self.0.linger();
     }
 }

@@ -88,12 +88,26 @@ fn in_parallel<T: Copy + Sync, R: Send>(tasks: &[T], jobs: usize, body: impl Fn(
 /// The schedules of one task of a search: enough to keep a processor busy, and few enough to stop soon.
 const PART: u64 = 5000;
 
+/// The schedules by which [`shares`] compares machines.
+const TRIAL: u64 = 16;
+
+/// How many of `schedules` each machine gets: as many as give every machine about the same number of steps.
+/// A schedule of the memory manager has fourteen times the steps of a schedule of the engine alone.
+fn shares(machines: &'static [Scenario], first: u64, schedules: u64, jobs: usize) -> Vec<u64> {
+    let numbers: Vec<usize> = (0..machines.len()).collect();
+    let trials = in_parallel(&numbers, jobs, |at| check(&machines[at], &[], first, TRIAL, false));
+    let rates: Vec<f64> = trials.iter().map(|trial| 1.0 / trial.steps.max(1) as f64).collect();
+    let all: f64 = rates.iter().sum();
+    rates.iter().map(|rate| (schedules as f64 * rate / all).ceil() as u64).collect()
+}
+
 /// Tries random operations on each machine in turn, from `first` on.
 fn random_programs(first: u64, schedules: u64, jobs: usize) -> Done {
     let machines = random();
-    let each = schedules.div_ceil(machines.len() as u64);
+    let shares = shares(machines, first, schedules, jobs);
     let parts = |machine: usize| {
-        (0..each).step_by(PART as usize).map(move |from| (machine, from, PART.min(each - from)))
+        let share = shares[machine];
+        (0..share).step_by(PART as usize).map(move |from| (machine, from, PART.min(share - from)))
     };
     let tasks: Vec<(usize, u64, u64)> = (0..machines.len()).flat_map(parts).collect();
     let broken = AtomicBool::new(false);

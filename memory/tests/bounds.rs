@@ -3,13 +3,11 @@
 use ceasefire::{Batch, BoundsError, Condition, Owed, PageSize, Platform, Schedule, Stamp, LONGEST_AGE};
 use ceasefire_memory::{Config, ConfigError, Frame, Lazy, NodeLayout, Pages, PAGE_BYTES};
 
-mod common;
-
-use common::owing::{
+use crate::common::owing::{
     bounds, finish, free, lazily, machine, near, owe, pass, settle_by_ticks, take_all, TableLock, AGE,
     FRAMES, MOVED, NEAR, READ,
 };
-use common::Rig;
+use crate::common::Rig;
 
 #[test]
 fn background_reclaim_pays_for_a_node_at_its_bound_unless_enough_frames_will_settle() {

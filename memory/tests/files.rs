@@ -8,10 +8,8 @@ use ceasefire_memory::{
     AdviseError, Busy, Config, FaultError, ObjectId, Pages, TruncateError, Work, WriteError, PAGE_BYTES,
 };
 
-mod common;
-
-use common::guards::{self, Guard};
-use common::{at, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
+use crate::common::guards::{self, Guard};
+use crate::common::{at, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
 
 const LONGEST: u64 = (u32::MAX as u64) << 12;
 

@@ -2,9 +2,7 @@
 
 use ceasefire_memory::{Config, FaultError, ForkError, NodeId, Pages, Protection, USER_END};
 
-mod common;
-
-use common::{at, between, config, finish, shared_space, Moment, Rig, Space};
+use crate::common::{at, between, config, finish, shared_space, Moment, Rig, Space};
 
 /// A space that both CPUs run, with memory in which both have stored to `pages` pages: page `n` holds `n + 1`.
 fn stored(pages: u64) -> (Rig, Space, u64, u64) {

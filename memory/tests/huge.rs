@@ -6,9 +6,7 @@ use ceasefire_memory::{
     UnmapError, Work, PAGE_BYTES,
 };
 
-mod common;
-
-use common::{at, end, exhaust, finish, Moment, Rig, Space};
+use crate::common::{at, end, exhaust, finish, Moment, Rig, Space};
 
 const NEAR: NodeId = NodeId(0);
 const FAR: NodeId = NodeId(1);

@@ -12,11 +12,9 @@ use proptest::collection::vec;
 use proptest::prelude::{prop_oneof, Just, Strategy};
 use proptest::test_runner::{Config, TestRunner};
 
-mod common;
-
 #[cfg(ceasefire_sabotage)]
-use common::guards;
-use common::{at, config, Rig, Threads};
+use crate::common::guards;
+use crate::common::{at, config, Rig, Threads};
 
 /// It lies across two page-table pages of the lowest level.
 const START: u64 = 0xffff_8100_001f_0000;

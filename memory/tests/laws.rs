@@ -9,10 +9,8 @@ use ceasefire_memory::{
 };
 use proptest::prelude::*;
 
-mod common;
-
-use common::guards::{self, Guard};
-use common::{at, between, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
+use crate::common::guards::{self, Guard};
+use crate::common::{at, between, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
 
 #[test]
 fn an_access_to_nothing_and_a_store_to_a_read_only_page_are_refused() {

@@ -1,11 +1,9 @@
 //! The time at which new pages are listed when programs give pages back.
 
-mod common;
-
 use ceasefire_memory::{Access, Config, LruDrain, Pages, PAGE_BYTES};
 use proptest::prelude::*;
 
-use common::{config, Rig};
+use crate::common::{config, Rig};
 
 /// Stores to fresh pages and gives each back at once; returns after each how many frames were not free.
 fn held(drain: LruDrain, lru_batch: usize, pages: u64) -> Vec<u64> {

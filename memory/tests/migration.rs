@@ -9,9 +9,7 @@ use ceasefire_memory::{
     RangeError, Work, USER_END,
 };
 
-mod common;
-
-use common::{at, between, config, exhaust, finish, shared_space, Moment, Rig, Space};
+use crate::common::{at, between, config, exhaust, finish, shared_space, Moment, Rig, Space};
 
 const NEAR: NodeId = NodeId(0);
 const FAR: NodeId = NodeId(1);
@@ -377,7 +375,7 @@ fn unused_pages_are_demoted_to_slow_memory_before_any_is_freed() {
     for page in 0..128 {
         assert_eq!(rig.load(&space, at(start, page)), Ok(page + 1));
     }
-    common::end(&rig, spaces);
+    crate::common::end(&rig, spaces);
     rig.run(&space);
     rig.memory.delete_file(file);
     finish_alone(&rig, space, free);
@@ -415,7 +413,7 @@ fn with_demotion_off_pages_are_freed() {
     }
     let spaces: Vec<Space> = exhaust(&rig);
     assert_eq!((rig.memory.statistics().demoted, rig.memory.cached_pages(file)), (0, 0));
-    common::end(&rig, spaces);
+    crate::common::end(&rig, spaces);
     rig.run(&space);
     rig.memory.unmap(&space, shared, Pages::new(128)).unwrap();
     rig.memory.delete_file(file);

@@ -5,10 +5,8 @@ use std::sync::mpsc::channel;
 
 use ceasefire_memory::{Busy, Config, ObjectId, Pages, Work, PAGE_BYTES};
 
-mod common;
-
-use common::guards::{self, Guard};
-use common::{at, config, shared_space, Moment, Rig, Space};
+use crate::common::guards::{self, Guard};
+use crate::common::{at, config, shared_space, Moment, Rig, Space};
 
 /// A file that both CPUs map, shared and writable, without a guard. CPU 1 has stored 5 to its first page.
 fn stored(without: Option<Guard>) -> (Rig, Space, ObjectId, u64) {

@@ -7,13 +7,11 @@ use ceasefire_memory::{
     Config, Frame, FrameNumber, Lazy, Machine as _, Moved, NodeId, OfflineError, Pages, PAGE_BYTES,
 };
 
-mod common;
-
-use common::owing::{
+use crate::common::owing::{
     bounds, finish, free, lazily, machine, near, near_owes, numbers, owe, owe_as, pass, settle_by_ticks,
     take_all, tick, TableLock, AGE, FRAMES, MOVED, NEAR, READ,
 };
-use common::{config, Rig, Space};
+use crate::common::{config, Rig, Space};
 
 #[test]
 fn a_debt_stays_with_its_frame_from_a_cpus_list_to_its_node_and_back() {
@@ -78,7 +76,7 @@ fn an_allocation_that_may_wait_pays_before_it_takes_the_reserve_or_farther_memor
             (rig.memory.counters().interrupts, rig.memory.statistics().allocations_paid),
             (paid, paid)
         );
-        common::end(&rig, more);
+        crate::common::end(&rig, more);
         rig.memory.exit(fresh);
         finish(&rig, space, all);
     }

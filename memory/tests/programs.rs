@@ -13,9 +13,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::RngSeed;
 
-mod common;
-
-use common::{at, between, Moment, Rig, Space};
+use crate::common::{at, between, Moment, Rig, Space};
 
 /// A part of a program's mappings: its first page and its number of pages.
 #[derive(Debug, Clone)]

@@ -5,10 +5,8 @@ use ceasefire_memory::{
     USER_END,
 };
 
-mod common;
-
-use common::guards::{self, Guard};
-use common::{at, finish, shared_space, Moment, Rig, Space};
+use crate::common::guards::{self, Guard};
+use crate::common::{at, finish, shared_space, Moment, Rig, Space};
 
 const HUGE: u64 = 1 << 21;
 

@@ -2,10 +2,8 @@
 
 use ceasefire_memory::{AdviseError, Config, NodeLayout, Pages, RangeError};
 
-mod common;
-
-use common::guards::{self, Guard};
-use common::{at, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
+use crate::common::guards::{self, Guard};
+use crate::common::{at, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
 
 /// Pages that one table translates.
 const TABLE: u64 = 512;

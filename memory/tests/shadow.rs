@@ -11,10 +11,8 @@ use ceasefire::{CpuId, Platform, Schedule};
 use ceasefire_memory::shadow::{Misuse, Wrong};
 use ceasefire_memory::{Config, Frame, FrameNumber, Lazy, Machine, NodeId, ObjectId, Pages};
 
-mod common;
-
-use common::guards::{self, Guard};
-use common::{at, config, end, exhaust, Rig, Space};
+use crate::common::guards::{self, Guard};
+use crate::common::{at, config, end, exhaust, Rig, Space};
 
 /// The greatest age of a debt, in nanoseconds of the rig: each read of its clock counts one.
 const AGE: u64 = 1_000_000;

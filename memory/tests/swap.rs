@@ -9,11 +9,9 @@ use ceasefire_memory::{
     USER_END,
 };
 
-mod common;
-
 #[cfg(ceasefire_sabotage)]
-use common::guards::{self, Guard};
-use common::{at, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
+use crate::common::guards::{self, Guard};
+use crate::common::{at, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
 
 const SLOTS: u32 = 256;
 

@@ -11,10 +11,8 @@ use ceasefire_memory::{
     Config, FaultError, Lazy, NodeId, NodeLayout, ObjectId, Pages, SpaceHandle, Statistics, PAGE_BYTES,
 };
 
-mod common;
-
-use common::guards::{self, Guard};
-use common::{Random, Rig, Threads};
+use crate::common::guards::{self, Guard};
+use crate::common::{Random, Rig, Threads};
 
 type Space = SpaceHandle<Threads>;
 

@@ -3,7 +3,7 @@
 //! It is the test that `cargo test` runs with a few hundred programs, in an optimised build with every assertion.
 
 use crate::failure::{self, Failure};
-use crate::workspace::Workspace;
+use crate::workspace::{Build, Workspace};
 
 /// The default number of programs.
 const PROGRAMS: u64 = 100_000;
@@ -41,12 +41,10 @@ impl Options {
 }
 
 /// Tries them. The first that fails is shrunk and printed.
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let workspace = Workspace::load()?;
-    let test = "test --profile checked --package ceasefire-machine --test model -- --nocapture";
+pub(crate) fn run(workspace: &Workspace, options: &Options, build: Build) -> Result<(), Failure> {
     failure::run(
         workspace
-            .cargo(test)
+            .built(build, "test", "--package ceasefire-machine --test model -- --nocapture")
             .env("CEASEFIRE_PROGRAMS", options.count.to_string())
             .env("CEASEFIRE_SEED", options.from.to_string()),
     )

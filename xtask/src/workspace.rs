@@ -11,6 +11,15 @@ use crate::failure::{self, Failure};
 /// The flags of the compiler for a build whose guards tests can remove.
 pub(crate) const SABOTAGE: &str = "--cfg ceasefire_sabotage";
 
+/// How a program is built that many steps run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// As the tests have built it, so nothing is left to build after them.
+    Tested,
+    /// Optimised, with every assertion.
+    Checked,
+}
+
 /// The repository, as `cargo metadata` describes it.
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
@@ -45,6 +54,14 @@ impl Workspace {
         let mut command = self.cargo(line);
         command.envs(self.sabotage());
         command
+    }
+
+    /// A cargo command that runs a program; `rest` follows the options of the build.
+    pub(crate) fn built(&self, build: Build, command: &str, rest: &str) -> Command {
+        match build {
+            Build::Tested => self.cargo_sabotaged(&format!("{command} {rest}")),
+            Build::Checked => self.cargo(&format!("{command} --profile checked {rest}")),
+        }
     }
 
     /// The variables of the environment that make [`Workspace::cargo_sabotaged`] of a build.

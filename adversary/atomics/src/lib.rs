@@ -56,6 +56,9 @@ pub trait Checker {
 
     /// A fence.
     fn fence(&self, order: Ordering);
+
+    /// The thread is between two exchanged statements: see [`between`].
+    fn between(&self) {}
 }
 
 thread_local! {
@@ -79,6 +82,13 @@ pub fn exchange(pair: u32) {
 /// Whether a pair of statements is exchanged. Only a copy of the engine asks, whose statements were rewritten.
 pub fn is_exchanged(pair: u32) -> bool {
     EXCHANGED.get() == pair
+}
+
+/// Stands between the two statements of an exchanged pair. What needs their order shows itself if much happens here.
+pub fn between() {
+    if let Some(checker) = checker() {
+        checker.between();
+    }
 }
 
 fn checker() -> Option<Rc<dyn Checker>> {

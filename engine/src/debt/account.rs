@@ -83,10 +83,12 @@ impl<S: AsRef<AddressSpace>> Recorded<S> {
         } else {
             space.reached.raise_to(self.newest);
         }
+        // Either order: the flush that ended the downgrade is done, and no reader asks for both.
         if self.narrowed {
             space.in_flight.end_downgrade();
         }
-        // Last: an operation that finds no open batch must find what this one left.
+        // Last but for the downgrade: an operation that finds no open batch must find what this one left.
+        // Either order: an operation that asks for open batches does not ask for downgrades.
         space.batches.fetch_sub(1, Ordering::Release);
     }
 }

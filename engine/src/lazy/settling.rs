@@ -80,6 +80,7 @@ impl<P: Platform> Engine<P> {
         }
         let (now, bounds) = (self.platform().now(), self.bounds);
         self.ledger.close_after(bounds.epoch(), now);
+        // Either order: an epoch that is closed after the sweep is swept at the next tick.
         if bounds.payment() == Payment::Free {
             let by = self.sweep();
             // Every CPU that runs a program has had a tick since these were closed. The CPUs that remain have none.
@@ -205,6 +206,7 @@ impl<P: Platform> Engine<P> {
     fn pay_round(&self) {
         self.platform().pinned(|| {
             self.ledger.close_all(self.platform().now());
+            // Either order: a round that reads the closed epochs first pays for this one in the next round.
             let closed = self.ledger.closed();
             if self.platform().capabilities().broadcast.is_some() {
                 if !closed.is_empty() {

@@ -161,8 +161,8 @@ impl AddressSpace {
 
     /// Records that translations cleared up to `generation` are owed until `stamp` is settled.
     pub(crate) fn owe_until(&self, stamp: Stamp, generation: Generation) {
-        // The stamp first: a reader that sees the generation must see the stamp too.
         self.stamp.fetch_max(stamp.get(), Ordering::Relaxed);
+        // Either order: until the batch is closed, a reader finds it open and asks for neither (`Engine::owes`).
         self.lazy.raise_to(generation);
     }
 

@@ -21,9 +21,11 @@ impl<P: Platform> Engine<P> {
     pub fn offline(&self) -> Previous<P::Space, PLACES> {
         let (id, previous) = self.on_this_cpu(|mut here| {
             self.load_kernel(&mut here);
-            // In this order: see `Inbox::close`.
+            // Before the requests are answered: see `Inbox::close`.
             here.cpu.inbox.close();
+            // Either order: a flush that still finds the CPU in the set gets its answer, from the CPU or from itself.
             self.kernel.leave(here.id);
+            // Either order: a flush that still finds the CPU in the set finds its inbox closed.
             self.answer_all(&mut here);
             (here.id, give_up_places(&mut here))
         });
@@ -50,8 +52,8 @@ impl<P: Platform> Engine<P> {
         if self.guarded(Guard::Online) {
             self.platform().invalidate_all();
         }
-        // Before the inbox is open: a flusher that finds it closed has raised the generation that is read below.
         self.kernel.join(id);
+        // Either order: a flush that misses the CPU, or finds its inbox closed, has raised the generation read below.
         cpu.inbox.open();
         self.catch_up_kernel(cpu);
     }

@@ -111,6 +111,7 @@ impl<P: Platform> Engine<P> {
         if cpu.inbox.is_closed() {
             self.arrive(id, cpu, own);
         }
+        // Either order: a CPU that arrives holds no entry, and reads the space's generation afterwards.
         if self.guarded(Guard::Switching) {
             cpu.seen.set_loaded(SpaceId::SWITCHING);
         }
@@ -156,6 +157,7 @@ impl<P: Platform> Engine<P> {
         let tag = space.asid();
         let newest = space.generation();
         // Equivalent mutant `replace == with !=`: it is read only where a test removes the guard.
+        // Either order: under a global ASID the generation is not read.
         if tag.is_some() && (self.guarded(Guard::SecondCpu) || space.used_on.read() == Users::None) {
             space.used_on.note(id);
         }
@@ -196,6 +198,7 @@ impl<P: Platform> Engine<P> {
         self.platform().load_kernel_root();
         own.left.keep(left);
         cpu.seen.set_lazy(false);
+        // Either order: nothing asks whether a CPU without a space is lazy.
         cpu.seen.set_loaded(SpaceId::NONE);
     }
 

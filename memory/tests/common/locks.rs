@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use ceasefire_memory::locks::{FILE_MAPPERS, PAGES};
-use ceasefire_memory::{Lock, LockClass, Machine, RwLock};
+use ceasefire_memory::{Lock, LockClass, RwLock};
 
 use super::{Moment, Threads};
 

@@ -4,11 +4,9 @@ use std::fmt;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use ceasefire::{CpuId, Platform};
+use ceasefire::CpuId;
 use ceasefire_memory::shadow::{Misuse, Shadow};
-use ceasefire_memory::{
-    Block, Entry, Event, FrameNumber, Machine, NodeId, Table, Work, ENTRIES, KERNEL_ENTRIES,
-};
+use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, Table, Work, ENTRIES, KERNEL_ENTRIES};
 
 use super::locks::{RwSpin, SpinLock};
 use super::threads::{Threads, KERNEL};

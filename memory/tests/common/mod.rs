@@ -5,9 +5,6 @@
 //! CPU could take one: at each access, while it waits, and when interrupts come on again. A machine made with
 //! [`Rig::by_hand`] has one thread that acts as each CPU in turn, and delivers interrupts at once.
 
-// Every test binary uses only a part of this.
-#![allow(dead_code, unused_imports)]
-
 pub(crate) mod guards;
 mod locks;
 mod machine;
@@ -18,7 +15,7 @@ mod rig;
 mod threads;
 mod tlb;
 
-use ceasefire::{Platform, Schedule};
+use ceasefire::Schedule;
 use ceasefire_memory::{Config, FrameNumber, NodeLayout, ObjectId, Pages, PAGE_BYTES};
 
 pub(crate) use moments::Moment;

@@ -1,10 +1,9 @@
 //! The engine's platform: the CPU, its TLB, interrupts and waiting.
 
-use std::fmt;
 use std::sync::atomic::{fence, Ordering};
 
 use ceasefire::{
-    AddressSpace, Asid, Capabilities, Cpu, CpuId, CpuSet, Flush, Generation, Look, PageSize, Platform, Root,
+    AddressSpace, Asid, Capabilities, Cpu, CpuId, CpuSet, Flush, Generation, Look, Platform, Root,
 };
 use ceasefire_memory::shadow::Shadow;
 use ceasefire_memory::{FrameNumber, Machine, SpaceHandle, KERNEL_ENTRIES, PAGE_SHIFT};

@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use ceasefire::{Broadcast, Platform};
+use ceasefire::Broadcast;
 use ceasefire_memory::shadow::Shadow;
-use ceasefire_memory::{Access, Config, ConfigError, FaultError, FrameNumber, Machine, Memory, SpaceHandle};
+use ceasefire_memory::{Access, Config, ConfigError, FaultError, FrameNumber, Memory, SpaceHandle};
 
 use super::threads::{Threads, CPU, OFF};
 

@@ -74,11 +74,11 @@ const X86_64: &[Case] = &[
         Must::Save("pages_reclaimed", 0.5),
     ),
     case(
-        "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 20",
+        "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 8",
         Must::Do("operations"),
     ),
-    case("--program stale --cpus 4 --memory 256M --undisturbed --seconds 20", Must::Do("operations")),
-    case("--program stale --cpus 64 --memory 1G --threads 1 --seconds 20", Must::Do("operations")),
+    case("--program stale --cpus 4 --memory 256M --undisturbed --seconds 8", Must::Do("operations")),
+    case("--program stale --cpus 64 --memory 1G --threads 1 --seconds 8", Must::Do("operations")),
 ];
 
 /// On 64-bit Arm. With ASIDs of four bits there are three or four more than `stale` has processes, so the ASIDs that
@@ -128,16 +128,16 @@ const AARCH64: &[Case] = &[
         Must::Broadcast("pages_reclaimed"),
     ),
     case(
-        "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 20",
+        "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 8",
         Must::Do("operations"),
     ),
-    case("--program stale --cpus 4 --memory 256M --undisturbed --seconds 20", Must::Do("operations")),
+    case("--program stale --cpus 4 --memory 256M --undisturbed --seconds 8", Must::Do("operations")),
     case(
-        "--program stale --cpus 4 --memory 256M --mechanism broadcast,all --seconds 20",
+        "--program stale --cpus 4 --memory 256M --mechanism broadcast,all --seconds 8",
         Must::Broadcast("operations"),
     ),
     case(
-        "--program stale --cpus 4 --memory 256M --mechanism broadcast --asid-bits 4 --seconds 20",
+        "--program stale --cpus 4 --memory 256M --mechanism broadcast --asid-bits 4 --seconds 8",
         Must::Broadcast("broadcasts_everything"),
     ),
     // Most of the spaces share an ASID.

@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 const TESTS: [(&str, &str); 4] = [
     ("test --package ceasefire --lib", ""),
     ("test --package ceasefire --test laws", "-- interleaved retirement"),
-    ("test --package ceasefire-memory --test threads", ""),
+    ("test --package ceasefire-memory --test manager", "threads::"),
     ("run --package ceasefire-conformance --example template", ""),
 ];
 

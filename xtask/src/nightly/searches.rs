@@ -4,12 +4,19 @@ use super::output::{grouped, passed, shown, sum};
 use super::{Done, Extent};
 use crate::failure::Failure;
 use crate::programs;
-use crate::workspace::Workspace;
+use crate::workspace::{Build, Workspace};
+
+impl Extent {
+    /// A part runs in CI after the tests, which have built the programs.
+    fn build(self) -> Build {
+        self.choose(Build::Checked, Build::Tested)
+    }
+}
 
 /// Every scenario of the adversary, with its guards and without.
 pub(super) fn scenarios(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
     let schedules = extent.choose(10_000, 1000);
-    let (command, text) = check(workspace, &format!("--schedules {schedules}"))?;
+    let (command, text) = check(workspace, extent, &format!("--schedules {schedules}"))?;
     let last = text.lines().rfind(|line| line.contains(" schedules with all guards"));
     let last = last.ok_or_else(|| Failure::new("`ceasefire check` printed no sum"))?;
     Ok(Done { command, figure: format!("{last}; without a guard each broke its rule") })
@@ -17,7 +24,8 @@ pub(super) fn scenarios(workspace: &Workspace, extent: Extent) -> Result<Done, F
 
 /// Random operations on the adversary's machines.
 pub(super) fn random(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
-    let (command, text) = check(workspace, &format!("--random {}", extent.choose(10_000_000, 100_000)))?;
+    let (command, text) =
+        check(workspace, extent, &format!("--random {}", extent.choose(10_000_000, 100_000)))?;
     let rows = text.lines().filter_map(|line| {
         let mut numbers = line.split_whitespace().rev().map_while(|word| word.parse::<u64>().ok());
         numbers.next().zip(numbers.next())
@@ -34,15 +42,16 @@ pub(super) fn random(workspace: &Workspace, extent: Extent) -> Result<Done, Fail
 }
 
 /// `ceasefire check` with options: the command, and what it printed.
-fn check(workspace: &Workspace, options: &str) -> Result<(String, String), Failure> {
-    let text = shown(&mut workspace.cargo(&format!("run --profile checked --quiet -- check {options}")))?;
+fn check(workspace: &Workspace, extent: Extent, options: &str) -> Result<(String, String), Failure> {
+    let program = format!("--quiet -- check {options}");
+    let text = shown(&mut workspace.built(extent.build(), "run", &program))?;
     Ok((format!("ceasefire check {options}"), text))
 }
 
 /// Random programs against a plain model of memory.
-pub(super) fn programs(_: &Workspace, extent: Extent) -> Result<Done, Failure> {
+pub(super) fn programs(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
     let count = extent.choose(1_000_000, 20_000);
-    programs::run(&programs::Options::first(count))?;
+    programs::run(workspace, &programs::Options::first(count), extent.build())?;
     let figure = format!("{} programs agree with the model", grouped(count));
     Ok(Done { command: format!("cargo xtask programs {count}"), figure })
 }
@@ -66,7 +75,7 @@ pub(super) fn orderings(workspace: &Workspace, extent: Extent) -> Result<Done, F
 pub(super) fn unchecked(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
     let packages = extent.choose(
         "--package ceasefire-memory --package ceasefire-machine",
-        "--package ceasefire-memory --test laws",
+        "--package ceasefire-memory --test manager laws::",
     );
     let command = format!("test {packages} --profile unchecked");
     let tests = passed(&shown(&mut workspace.cargo_sabotaged(&command))?);

@@ -28,8 +28,6 @@ struct User {
 type Profile = (&'static str, &'static str);
 
 const RELEASE: Profile = ("--release", "release");
-/// The one that other steps of CI need too.
-const CHECKED: Profile = ("--profile checked", "checked");
 const TESTS: Profile = ("", "debug");
 
 const USERS: [User; 2] = [
@@ -41,9 +39,9 @@ const USERS: [User; 2] = [
         symbol: "ceasefire..Engine$LT$P$GT$$GT$7guarded",
     },
     User {
-        package: "ceasefire-experiments",
-        example: "speed",
-        normal: CHECKED,
+        package: "ceasefire-machine",
+        example: "own_workload",
+        normal: TESTS,
         // The tests have built it.
         sabotaged: TESTS,
         symbol: "ceasefire_memory..Memory$LT$P$GT$$GT$7guarded",

@@ -1,0 +1,21 @@
+//! The tests of the memory manager, on a machine whose CPUs are driven by hand. They are one program: each file as a
+//! program of its own would be linked with the memory manager once more.
+
+mod common;
+
+mod bounds;
+mod files;
+mod fork;
+mod huge;
+mod kernel_ranges;
+mod laws;
+mod lru_drain;
+mod migration;
+mod orders;
+mod owing;
+mod programs;
+mod protection;
+mod ranges;
+mod shadow;
+mod swap;
+mod threads;
