@@ -1,8 +1,8 @@
 //! Exchanges each pair of neighbouring atomic statements of the engine by itself. Each must be missed by a scenario, or
 //! the comment between the two must say why their order does not matter.
 //!
-//! `cargo run --profile checked -p ceasefire-adversary --example swaps [SCHEDULES]`: so many schedules of each scenario,
-//! 1000 if it is not said. It copies the sources to `target/swaps`, rewrites the engine there so that a pair has both
+//! `cargo run --profile checked -p ceasefire-adversary --example swaps [SCHEDULES [PLACE...]]`: so many schedules of each
+//! scenario, 1000 if it is not said; only the pairs at places such as `request.rs:83`, if there are any. It copies the sources to `target/swaps`, rewrites the engine there so that a pair has both
 //! orders, and builds and runs itself in the copy.
 //!
 //! It exits with 1 if a pair is not missed and not explained, or explained and missed.
@@ -21,12 +21,15 @@ const LIST: &str = "pairs.txt";
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let list = root.join(LIST);
-    let schedules = std::env::args().nth(1).unwrap_or_else(|| "1000".to_owned());
+    let mut arguments = std::env::args().skip(1);
+    let schedules = arguments.next().unwrap_or_else(|| "1000".to_owned());
+    let places: Vec<String> = arguments.collect();
     let Ok(count) = schedules.parse::<u64>() else {
         eprintln!("swaps: the number of schedules must be a whole number, and is {schedules}");
         return ExitCode::from(2);
     };
-    let result = if list.exists() { examine(&list, count) } else { run_in_copy(&root, &schedules) };
+    let result =
+        if list.exists() { examine(&list, count, &places) } else { run_in_copy(&root, &schedules, &places) };
     match result {
         Ok(holds) => ExitCode::from(u8::from(!holds)),
         Err(error) => {
@@ -37,7 +40,7 @@ fn main() -> ExitCode {
 }
 
 /// Copies the sources, rewrites the engine in the copy, and runs this program there.
-fn run_in_copy(root: &Path, schedules: &str) -> Result<bool, Box<dyn Error>> {
+fn run_in_copy(root: &Path, schedules: &str, places: &[String]) -> Result<bool, Box<dyn Error>> {
     let copy = root.join("target/swaps/tree");
     if copy.exists() {
         fs::remove_dir_all(&copy)?;
@@ -80,6 +83,7 @@ fn run_in_copy(root: &Path, schedules: &str) -> Result<bool, Box<dyn Error>> {
     let status = Command::new("cargo")
         .args(cargo)
         .arg(schedules)
+        .args(places)
         .current_dir(&copy)
         .env("CARGO_TARGET_DIR", copy.join("../build"))
         .status()?;
@@ -90,14 +94,17 @@ fn run_in_copy(root: &Path, schedules: &str) -> Result<bool, Box<dyn Error>> {
     }
 }
 
-/// Exchanges each pair of the list, in the copy.
-fn examine(list: &Path, schedules: u64) -> Result<bool, Box<dyn Error>> {
+/// Exchanges each pair of the list that is at one of the places, in the copy.
+fn examine(list: &Path, schedules: u64, places: &[String]) -> Result<bool, Box<dyn Error>> {
     let text = fs::read_to_string(list)?;
     let (mut wrong, mut missed, mut free) = (0, 0, 0);
     for line in text.lines() {
         let mut parts = line.split('\t');
         let (number, place) = (parts.next().unwrap_or_default().parse()?, parts.next().unwrap_or_default());
         let either = parts.next().filter(|reason| !reason.is_empty());
+        if !places.is_empty() && !places.iter().any(|named| place.ends_with(named.as_str())) {
+            continue;
+        }
         // It lives as long as the program: there is one for each pair.
         let removed = Box::leak(Box::new([Removed::Order(number)]));
         let found = [0, schedules / 16, schedules / 4, schedules].windows(2).find_map(|round| {

@@ -149,6 +149,14 @@ impl Cores {
         }
     }
 
+    /// CPU 0 goes offline and comes back. The hardware drops an interrupt that is on its way.
+    pub(crate) fn restart(&self) {
+        cores::close(&self.cpus[0]);
+        self.empty();
+        self.interrupt.swap(0, Ordering::Acquire);
+        cores::open(&self.cpus[0]);
+    }
+
     /// Whether the request of a CPU with this number is answered. If so, its sender sees what was done for it.
     pub(crate) fn is_answered(&self, sender: usize, number: u64) -> bool {
         let answered = cores::is_answered(&self.cpus[sender], number);

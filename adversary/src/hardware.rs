@@ -135,6 +135,9 @@ pub(crate) struct Hardware {
     weakened: Option<(Access, Ordering)>,
     /// A load may read an old value once in so many times. What a store leaves out shows in old values.
     freshness: u32,
+    /// A late store is made at one step in so many. A pair of statements that is exchanged may show only while a store
+    /// before it is late.
+    lateness: u32,
     /// The programs that have not ended.
     running: Cell<usize>,
     /// Roots with tags that were given back: no CPU may run one under the other.
@@ -160,6 +163,7 @@ impl Hardware {
             Removed::Ordering(access, to) => Some((*access, *to)),
             _ => None,
         });
+        let exchanged = model.removed.iter().any(|removed| matches!(removed, Removed::Order(_)));
         Self {
             model,
             cores: (0..model.cpus).map(|_| Core::default()).collect(),
@@ -183,6 +187,7 @@ impl Hardware {
             site: Cell::new(Site::NOWHERE),
             weakened,
             freshness: 1 << below(4),
+            lateness: if exchanged { 2 << below(5) } else { 2 },
             running: Cell::new(threads),
             given_back: RefCell::default(),
             timeline: RefCell::new(Timeline::new(threads, model.devices, recorded)),
@@ -272,7 +277,7 @@ impl Hardware {
 
     /// A store that the thread has gone past is made now, or still not.
     fn make_late(&self) {
-        if self.views.borrow().is_late(self.me()) && below(2) == 0 {
+        if self.views.borrow().is_late(self.me()) && below(self.lateness) == 0 {
             self.views.borrow_mut().make_late(self.me());
         }
     }
@@ -288,8 +293,8 @@ impl Hardware {
 
     /// Often stands still, while others go on. Its late stores stay late.
     fn linger(&self) {
-        if self.acting.get().is_none() && self.walker.get().is_none() && below(4) == 0 {
-            for _ in 0..1 << below(6) {
+        if self.acting.get().is_none() && self.walker.get().is_none() && below(2) == 0 {
+            for _ in 0..1 << below(8) {
                 shuttle::thread::yield_now();
                 if self.model.unmasked && self.me() < self.cores.len() {
                     self.take_unmasked();

@@ -72,6 +72,11 @@ pub fn close<S>(cpu: &Cpu<S>) {
     cpu.inbox.close();
 }
 
+/// `Inbox::open` of the CPU's inbox.
+pub fn open<S>(cpu: &Cpu<S>) {
+    cpu.inbox.open();
+}
+
 /// `Request::begin` of the CPU's request, for a flush of everything in `space`.
 pub fn begin<S>(sender: &Cpu<S>, space: SpaceId, generation: Generation, targets: u32) -> u64 {
     sender.request.begin(Asked { space, generation, flush: Flush::ALL }, targets)

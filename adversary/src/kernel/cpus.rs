@@ -87,9 +87,14 @@ impl Kernel {
         self.flags[flag].store(1, Ordering::Release);
     }
 
+    /// Whether a stage of the scenario is done.
+    pub(crate) fn is_raised(&self, flag: usize) -> bool {
+        self.flags[flag].load(Ordering::Acquire) != 0
+    }
+
     /// Waits for a stage of the scenario.
     pub(crate) fn wait_for(&self, flag: usize) {
-        while self.flags[flag].load(Ordering::Acquire) == 0 {
+        while !self.is_raised(flag) {
             self.hardware().take_interrupt();
             self.hardware().yield_here();
         }

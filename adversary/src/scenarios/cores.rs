@@ -6,7 +6,9 @@ use ceasefire::sabotage::Guard;
 use ceasefire::{cores, AddressSpace, Asid, CpuSet, Schedule};
 use ceasefire_atomics::{fence, Ordering};
 
-use super::{breaking, one_page, pause, read_only_page, rests, stores, unmaps, without};
+use super::{
+    breaking, one_page, pause, read_only_page, rests, stores, stores_to, two_pages, unmaps, without,
+};
 use crate::cores::cpu;
 use crate::kernel::Kernel;
 use crate::promise::Promise;
@@ -119,6 +121,50 @@ fn goes_offline(kernel: &Kernel) {
     each_is_answered_once(kernel);
 }
 
+/// Sends requests one after the other, and waits for the answer to each.
+fn sends_and_waits(kernel: &Kernel) {
+    let me = kernel.hardware().me();
+    for _ in 0..3 {
+        let number = kernel.cores.send(me);
+        while !kernel.cores.is_answered(me, number) {
+            kernel.hardware().yield_here();
+        }
+    }
+    kernel.raise(me);
+}
+
+/// Goes offline and comes back, twice, and handles interrupts until both senders have their answers.
+fn restarts(kernel: &Kernel) {
+    for _ in 0..2 {
+        kernel.cores.restart();
+        kernel.cores.handle();
+    }
+    while (1..3).any(|sender| !kernel.is_raised(sender)) {
+        kernel.cores.handle();
+        kernel.hardware().yield_here();
+    }
+}
+
+/// Takes page `page` away and lets the next access map a new one, again and again.
+fn renews(kernel: &Kernel, page: u64) {
+    for _ in 0..4 {
+        kernel.discard(&kernel.space(0), page);
+        kernel.fault(&kernel.space(0), page);
+    }
+}
+
+/// Runs two spaces in turn, and uses page 1 of the first.
+fn comes_and_goes(kernel: &Kernel) {
+    for _ in 0..3 {
+        kernel.run(&kernel.space(0));
+        for _ in 0..3 {
+            kernel.store(1);
+            kernel.load(1);
+        }
+        kernel.run(&kernel.space(1));
+    }
+}
+
 fn each_is_answered_once(kernel: &Kernel) {
     for sender in [1, 2] {
         assert_eq!(kernel.cores.answers(sender), 1, "the request of CPU {sender} is answered once");
@@ -161,6 +207,12 @@ fn maps_kernel_pages(kernel: &Kernel) {
     (0..2).for_each(|page| {
         kernel.map_kernel(page);
     });
+}
+
+/// Two spaces, the first with pages 1 and 2 mapped for stores.
+fn two_spaces(kernel: &Kernel) {
+    two_pages(kernel);
+    kernel.add_space();
 }
 
 fn asid_of(kernel: &Kernel) -> Option<Asid> {
@@ -495,6 +547,75 @@ pub(super) static SCENARIOS: &[Scenario] = &[
                     kernel.device_store(1);
                 });
             },
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O22-restart-and-interrupt-that-was-lost",
+        source: "contract, Inbox::open",
+        programs: &[restarts, sends_and_waits, sends_and_waits],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O23-change-of-tag-and-retirement",
+        source: "contract, Engine::retire",
+        carried: Carried::Both,
+        before: two_pages,
+        programs: &[
+            |kernel| {
+                for _ in 0..40 {
+                    if asid_of(kernel).is_some() {
+                        kernel.end_space(&kernel.space(0));
+                        break;
+                    }
+                    kernel.hardware().wait_a_moment();
+                }
+            },
+            |kernel| {
+                stores_to(kernel, 2);
+                kernel.leave();
+            },
+            |kernel| renews(kernel, 1),
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O24-return-and-change-of-tag",
+        source: "contract, transport::transition",
+        guards: &[(&[without(Guard::Transition)], &[R1, R3])],
+        carried: Carried::Both,
+        before: two_spaces,
+        programs: &[
+            |kernel| {
+                kernel.run(&kernel.space(0));
+                renews(kernel, 1);
+            },
+            comes_and_goes,
+            |kernel| renews(kernel, 2),
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O25-batch-and-change-of-tag",
+        source: "contract, transport::transition",
+        carried: Carried::Both,
+        before: two_spaces,
+        programs: &[
+            |kernel| {
+                for _ in 0..3 {
+                    kernel.reclaim(&kernel.space(0), &[1], Schedule::Batched);
+                    kernel.fault(&kernel.space(0), 1);
+                }
+            },
+            |kernel| {
+                for _ in 0..6 {
+                    kernel.run(&kernel.space(0));
+                    kernel.load(1);
+                    kernel.store(1);
+                    kernel.run(&kernel.space(1));
+                }
+            },
+            |kernel| renews(kernel, 2),
         ],
         ..PLAIN
     },
