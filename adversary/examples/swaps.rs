@@ -1,11 +1,12 @@
 //! Exchanges each pair of neighbouring atomic statements of the engine by itself. Each must be missed by a scenario, or
-//! the comment between the two must say why their order does not matter.
+//! the comment between the two must say why their order does not matter, or why the search does not come there.
 //!
-//! `cargo run --profile checked -p ceasefire-adversary --example swaps [SCHEDULES [PLACE...]]`: so many schedules of each
-//! scenario, 1000 if it is not said; only the pairs at places such as `request.rs:83`, if there are any. It copies the sources to `target/swaps`, rewrites the engine there so that a pair has both
+//! `cargo run --profile checked -p ceasefire-adversary --example swaps [SCHEDULES [NAME...]]`: so many schedules of each
+//! scenario, 1000 if it is not said. A name with a colon, such as `request.rs:83`, chooses a pair by its place; another,
+//! such as `O22`, a scenario. It copies the sources to `target/swaps`, rewrites the engine there so that a pair has both
 //! orders, and builds and runs itself in the copy.
 //!
-//! It exits with 1 if a pair is not missed and not explained, or explained and missed.
+//! It exits with 1 if a pair is not missed and has no comment, or has one and is missed.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -13,23 +14,31 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use ceasefire_adversary::{all, check, random, rewrite, Pair, Removed, Verdict};
+use ceasefire_adversary::{all, check, random, rewrite, OrderMark, Pair, Removed, Scenario, Verdict};
 
-/// The pairs of the copy, in its root: a number, a place, and the reason if there is one, with tabs between.
+/// The pairs of the copy, in its root: a number, a place, what the comment says of the other order, and the reason, with
+/// tabs between.
 const LIST: &str = "pairs.txt";
+
+/// What the list says of a pair with a comment.
+const EITHER: &str = "either order";
+const UNSEEN: &str = "unseen";
+
+/// The scenarios of orderings are tried so many times as often in the end.
+const DEEP: u64 = 16;
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let list = root.join(LIST);
     let mut arguments = std::env::args().skip(1);
     let schedules = arguments.next().unwrap_or_else(|| "1000".to_owned());
-    let places: Vec<String> = arguments.collect();
+    let names: Vec<String> = arguments.collect();
     let Ok(count) = schedules.parse::<u64>() else {
         eprintln!("swaps: the number of schedules must be a whole number, and is {schedules}");
         return ExitCode::from(2);
     };
     let result =
-        if list.exists() { examine(&list, count, &places) } else { run_in_copy(&root, &schedules, &places) };
+        if list.exists() { examine(&list, count, &names) } else { run_in_copy(&root, &schedules, &names) };
     match result {
         Ok(holds) => ExitCode::from(u8::from(!holds)),
         Err(error) => {
@@ -40,7 +49,7 @@ fn main() -> ExitCode {
 }
 
 /// Copies the sources, rewrites the engine in the copy, and runs this program there.
-fn run_in_copy(root: &Path, schedules: &str, places: &[String]) -> Result<bool, Box<dyn Error>> {
+fn run_in_copy(root: &Path, schedules: &str, names: &[String]) -> Result<bool, Box<dyn Error>> {
     let copy = root.join("target/swaps/tree");
     if copy.exists() {
         fs::remove_dir_all(&copy)?;
@@ -62,9 +71,13 @@ fn run_in_copy(root: &Path, schedules: &str, places: &[String]) -> Result<bool, 
             Some(inner) if !aside.contains(&&*inner.to_string_lossy()) => {
                 let (text, pairs) = rewrite(&fs::read_to_string(root.join(file))?, next);
                 next += pairs.len() as u32;
-                for Pair { number, line, either } in pairs {
-                    let either = either.unwrap_or_default();
-                    let _ = writeln!(list, "{number}\t{}:{line}\t{either}", inner.display());
+                for Pair { number, line, mark } in pairs {
+                    let (kind, reason) = match mark {
+                        None => ("", String::new()),
+                        Some(OrderMark::Either(reason)) => (EITHER, reason),
+                        Some(OrderMark::Unseen(reason)) => (UNSEEN, reason),
+                    };
+                    let _ = writeln!(list, "{number}\t{}:{line}\t{kind}\t{reason}", inner.display());
                 }
                 fs::write(&to, text)?;
             }
@@ -83,7 +96,7 @@ fn run_in_copy(root: &Path, schedules: &str, places: &[String]) -> Result<bool, 
     let status = Command::new("cargo")
         .args(cargo)
         .arg(schedules)
-        .args(places)
+        .args(names)
         .current_dir(&copy)
         .env("CARGO_TARGET_DIR", copy.join("../build"))
         .status()?;
@@ -94,49 +107,57 @@ fn run_in_copy(root: &Path, schedules: &str, places: &[String]) -> Result<bool, 
     }
 }
 
-/// Exchanges each pair of the list that is at one of the places, in the copy.
-fn examine(list: &Path, schedules: u64, places: &[String]) -> Result<bool, Box<dyn Error>> {
+/// Exchanges each pair of the list that is named, or all, in the copy.
+fn examine(list: &Path, schedules: u64, names: &[String]) -> Result<bool, Box<dyn Error>> {
     let text = fs::read_to_string(list)?;
-    let (mut wrong, mut missed, mut free) = (0, 0, 0);
+    let (places, scenarios): (Vec<&str>, Vec<&str>) =
+        names.iter().map(String::as_str).partition(|name| name.contains(':'));
+    let is_named = |scenario: &&Scenario| {
+        scenarios.is_empty() || scenarios.iter().any(|name| scenario.name.starts_with(name))
+    };
+    let (mut wrong, mut missed, mut free, mut unseen) = (0, 0, 0, 0);
     for line in text.lines() {
         let mut parts = line.split('\t');
         let (number, place) = (parts.next().unwrap_or_default().parse()?, parts.next().unwrap_or_default());
-        let either = parts.next().filter(|reason| !reason.is_empty());
-        if !places.is_empty() && !places.iter().any(|named| place.ends_with(named.as_str())) {
+        let (mark, reason) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        if !places.is_empty() && !places.iter().any(|named| place.ends_with(named)) {
             continue;
         }
         // It lives as long as the program: there is one for each pair.
         let removed = Box::leak(Box::new([Removed::Order(number)]));
-        let found = [0, schedules / 16, schedules / 4, schedules].windows(2).find_map(|round| {
-            all().chain(random()).find_map(|scenario| {
+        let rounds = [0, schedules / 16, schedules / 4, schedules, DEEP * schedules];
+        let found = rounds.windows(2).find_map(|round| {
+            // At last only the scenarios of orderings: their schedules are short.
+            let deep = |scenario: &&Scenario| round[1] <= schedules || scenario.name.starts_with('O');
+            all().chain(random()).filter(is_named).filter(deep).find_map(|scenario| {
                 match check(scenario, removed, round[0], round[1] - round[0], false).verdict {
                     Verdict::Broken(found) => Some((scenario.name, found)),
                     _ => None,
                 }
             })
         });
-        match (found, either) {
-            (Some((name, found)), None) => {
+        match (found, mark) {
+            (Some((name, found)), "") => {
                 missed += 1;
                 println!("{place}: {name}, seed {}, {}", found.seed, found.rule);
             }
-            (None, Some(reason)) => {
-                free += 1;
-                println!("{place}: either order: {reason}");
-            }
-            (Some((name, found)), Some(_)) => {
-                wrong += 1;
-                println!("{place}: WRONG: explained, and {name} misses it, seed {}", found.seed);
-            }
-            (None, None) => {
+            (None, "") => {
                 wrong += 1;
                 println!("{place}: WRONG: no scenario misses it");
+            }
+            (None, mark) => {
+                *if mark == EITHER { &mut free } else { &mut unseen } += 1;
+                println!("{place}: {mark}: {reason}");
+            }
+            (Some((name, found)), mark) => {
+                wrong += 1;
+                println!("{place}: WRONG: {mark} by its comment, and {name} misses it, seed {}", found.seed);
             }
         }
     }
     println!(
-        "{} pairs, {schedules} schedules: {missed} are missed, {free} are free; {wrong} wrong",
-        missed + free + wrong
+        "{} pairs, {schedules} schedules: {missed} are missed, {free} are free, {unseen} are not seen; {wrong} wrong",
+        missed + free + unseen + wrong
     );
     Ok(wrong == 0)
 }

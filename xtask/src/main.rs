@@ -44,7 +44,8 @@ tasks:
                                     --shard K/N  only every N-th change, from the K-th on
                                     --check      only checks that each explanation is of a change; runs no tests
   nightly [--part] [STEP...]      the searches that take long, or some of them; their results are written to the book:
-                                    scenarios, random, programs, orderings, unchecked, miri, thread, address, fuzz
+                                    scenarios, random, programs, kernel, orderings, swaps, unchecked, miri, thread,
+                                    address, fuzz
                                     --part       as much as every change can wait for; nothing is written
   page                            checks a page of `ceasefire compare --html` in a browser; needs Debian's `chromium`
   picture                         draws the picture of the README from the default experiments

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ceasefire::{Asid, Batch, Gather, Owed, PageSize, Schedule};
+use ceasefire::{Asid, Batch, Flush, Gather, Owed, PageSize, Schedule};
 
 use super::{address, Gone, Kernel, Page, Space};
 use crate::rule::Rule;
@@ -88,6 +88,16 @@ impl Kernel {
                     }
                 });
                 self.end(&gone, Rule::R3);
+            },
+        );
+    }
+
+    /// Flushes everything, and takes nothing away and no lock.
+    pub(crate) fn flush(&self, space: &Space) {
+        self.doing(
+            || "flush".to_owned(),
+            || {
+                self.engine.flush(&space.coherence, Flush::ALL);
             },
         );
     }

@@ -155,12 +155,10 @@ fn renews(kernel: &Kernel, page: u64) {
 
 /// Runs two spaces in turn, and uses page 1 of the first.
 fn comes_and_goes(kernel: &Kernel) {
-    for _ in 0..3 {
+    for _ in 0..6 {
         kernel.run(&kernel.space(0));
-        for _ in 0..3 {
-            kernel.store(1);
-            kernel.load(1);
-        }
+        kernel.load(1);
+        kernel.store(1);
         kernel.run(&kernel.space(1));
     }
 }
@@ -591,7 +589,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
                 renews(kernel, 1);
             },
             comes_and_goes,
-            |kernel| renews(kernel, 2),
+            |kernel| (0..8).for_each(|_| kernel.flush(&kernel.space(0))),
         ],
         ..PLAIN
     },
@@ -607,15 +605,8 @@ pub(super) static SCENARIOS: &[Scenario] = &[
                     kernel.fault(&kernel.space(0), 1);
                 }
             },
-            |kernel| {
-                for _ in 0..6 {
-                    kernel.run(&kernel.space(0));
-                    kernel.load(1);
-                    kernel.store(1);
-                    kernel.run(&kernel.space(1));
-                }
-            },
-            |kernel| renews(kernel, 2),
+            comes_and_goes,
+            |kernel| (0..8).for_each(|_| kernel.flush(&kernel.space(0))),
         ],
         ..PLAIN
     },

@@ -155,6 +155,7 @@ impl<P: Platform> Engine<P> {
         fence(Ordering::SeqCst);
         // In this order: a flush that saw another tag than this one has raised the generation before.
         let tag = space.asid();
+        // Unseen in the other order: a flush must stand still between its two accesses while an ASID comes and goes.
         let newest = space.generation();
         // Equivalent mutant `replace == with !=`: it is read only where a test removes the guard.
         // Either order: under a global ASID the generation is not read.

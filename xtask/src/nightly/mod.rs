@@ -50,11 +50,13 @@ struct Step {
     run: fn(&Workspace, Extent) -> Result<Done, Failure>,
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 11] = [
     Step { name: "scenarios", run: searches::scenarios },
     Step { name: "random", run: searches::random },
     Step { name: "programs", run: searches::programs },
+    Step { name: "kernel", run: searches::kernel },
     Step { name: "orderings", run: searches::orderings },
+    Step { name: "swaps", run: searches::swaps },
     Step { name: "unchecked", run: searches::unchecked },
     Step { name: "miri", run: miri::run },
     Step { name: "thread", run: sanitizers::thread },
@@ -127,8 +129,8 @@ mod tests {
     #[test]
     fn steps_are_named_in_any_order_and_all_are_taken_by_default() {
         let parsed = |arguments: &[&str]| Options::parse(arguments).unwrap();
-        assert_eq!(parsed(&["miri", "random", "miri"]), Options { extent: Extent::Whole, steps: vec![1, 5] });
-        assert_eq!(parsed(&["--part", "fuzz"]), Options { extent: Extent::Part, steps: vec![8] });
+        assert_eq!(parsed(&["miri", "random", "miri"]), Options { extent: Extent::Whole, steps: vec![1, 7] });
+        assert_eq!(parsed(&["--part", "fuzz"]), Options { extent: Extent::Part, steps: vec![10] });
         assert_eq!(parsed(&[]).steps.len(), STEPS.len());
         assert_eq!(Options::parse(&["mutant"]).unwrap_err().code(), 2);
     }

@@ -30,7 +30,7 @@ pub(super) fn shown(command: &mut Command) -> Result<String, Failure> {
 }
 
 /// The sum of the numbers before `unit` in the lines that contain `part`.
-pub(super) fn sum(text: &str, part: &str, unit: &str) -> u64 {
+fn sum(text: &str, part: &str, unit: &str) -> u64 {
     let lines = text.lines().filter(|line| line.contains(part));
     lines.filter_map(|line| line.split(unit).next()?.split_whitespace().last()?.parse::<u64>().ok()).sum()
 }
