@@ -3,11 +3,12 @@
 use std::cell::RefCell;
 
 use ceasefire::{
-    Access, Batch, Capabilities, Entry, Flush, Gather, Owed, PageSize, Reason, Schedule, WritePermit,
+    Access, Batch, Bounds, Capabilities, Entry, Flush, Gather, Owed, PageSize, Payment, Reason, Schedule,
+    WritePermit, SINGLE_PAGE_CEILING,
 };
 
 use crate::hands::{room, small, unmap, was, Hands, TableLock};
-use crate::script::{lazy, machine, machine_with, Machine, Script, Space, PROMISES};
+use crate::script::{every, lazy, machine, machine_with, within, Event, Machine, Script, Space, PROMISES};
 
 const PAGE: u64 = 0x1000;
 
@@ -53,6 +54,55 @@ fn a_batch_counts_the_pages_that_it_holds() {
     let mut batch = Batch::<_, u64, _>::new(&m, Schedule::Lazy, |_| ());
     batch.unmap_and_let_go(&p, was(PAGE, false), 1);
     assert!(batch.len() == 1 && !batch.is_empty(), "it leaves at the end");
+}
+
+#[test]
+fn once_a_batch_flushes_for_a_space_its_further_debts_wait_whichever_cpu_runs_it() {
+    let (m, p) = busy(2, 1);
+    m.switch(0, &p);
+    m.fill(0, 2 * PAGE, 1);
+    let mut batch = batch(&m, Schedule::Batched);
+    batch.unmap(&p, was(PAGE, false), 1);
+    m.on(1, |engine| drop(engine.unload()));
+    m.go(0);
+    batch.unmap(&p, was(2 * PAGE, false), 2);
+    assert!(m.cached(0, 2 * PAGE).is_some(), "by itself this debt would have been paid at once");
+    batch.flush();
+    assert_eq!(m.cached(0, 2 * PAGE), None);
+}
+
+#[test]
+fn a_broadcast_that_may_not_wait_starts_when_it_is_recorded() {
+    let bounds = Bounds::new(1000, 100, Payment::Free).expect("they can be kept");
+    let m = within(2, every(4), SINGLE_PAGE_CEILING, bounds);
+    let p = m.space(1);
+    m.switch(0, &p);
+    m.switch(1, &p);
+    m.go(0);
+    let mut batch = Batch::<_, u64, _>::new(&m, Schedule::Lazy, |_| ());
+    for (dirty, starts) in [(false, 0), (true, 1)] {
+        m.events();
+        batch.unmap_and_let_go(&p, was(PAGE, dirty), 1);
+        let started = m.events().iter().filter(|event| matches!(event, Event::Broadcast { .. })).count();
+        assert_eq!(started, starts, "dirty: {dirty}");
+    }
+}
+
+#[test]
+fn a_batch_pays_for_no_debt_that_another_recorded_between_its_own() {
+    let m = machine_with(2, every(4));
+    let p = m.space(1);
+    m.switch(0, &p);
+    m.switch(1, &p);
+    m.go(0);
+    let (mut ours, mut theirs) = (batch(&m, Schedule::Batched), batch(&m, Schedule::Batched));
+    ours.unmap(&p, was(PAGE, false), 1);
+    theirs.unmap(&p, was(2 * PAGE, false), 2);
+    ours.unmap(&p, was(3 * PAGE, false), 3);
+    ours.flush();
+    assert!(m.owes(&p), "the other's broadcast may still be under way");
+    theirs.flush();
+    assert!(!m.owes(&p));
 }
 
 #[test]
