@@ -23,7 +23,7 @@ mod workspace;
 use std::process::ExitCode;
 
 use failure::Failure;
-use workspace::{Build, Workspace};
+use workspace::Workspace;
 
 /// The list of tasks, in two parts around the kernel's own help.
 const HELP: [&str; 2] = [
@@ -94,7 +94,7 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
         ["python"] => python::run(),
         ["python", surplus, ..] => Err(Failure::usage(format!("`python` takes no arguments, got `{surplus}`"))),
         ["programs", options @ ..] => {
-            programs::run(&Workspace::load()?, &programs::Options::parse(options)?, Build::Checked)
+            programs::run(&Workspace::load()?, &programs::Options::parse(options)?, programs::Build::Checked)
         }
         [unknown, ..] => Err(Failure::usage(format!(
             "unknown task `{unknown}`; known: test, adopt, bench, guests, kernel, mutants, nightly, page, picture, programs, python and help"

@@ -3,7 +3,7 @@
 //! It is the test that `cargo test` runs with a few hundred programs, in an optimised build with every assertion.
 
 use crate::failure::{self, Failure};
-use crate::workspace::{Build, Workspace};
+use crate::workspace::Workspace;
 
 /// The default number of programs.
 const PROGRAMS: u64 = 100_000;
@@ -40,14 +40,25 @@ impl Options {
     }
 }
 
+/// How the test is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// With all tests, so that nothing is left to build after them.
+    Tests,
+    /// Optimised, with every assertion.
+    Checked,
+}
+
 /// Tries them. The first that fails is shrunk and printed.
 pub(crate) fn run(workspace: &Workspace, options: &Options, build: Build) -> Result<(), Failure> {
-    failure::run(
-        workspace
-            .built(build, "test", "--package ceasefire-machine --test model -- --nocapture")
-            .env("CEASEFIRE_PROGRAMS", options.count.to_string())
-            .env("CEASEFIRE_SEED", options.from.to_string()),
-    )
+    let mut command = match build {
+        Build::Tests => workspace.cargo_sabotaged("test --workspace --test model -- --nocapture"),
+        Build::Checked => {
+            workspace.cargo("test --profile checked --package ceasefire-machine --test model -- --nocapture")
+        }
+    };
+    command.env("CEASEFIRE_PROGRAMS", options.count.to_string());
+    failure::run(command.env("CEASEFIRE_SEED", options.from.to_string()))
 }
 
 #[cfg(test)]

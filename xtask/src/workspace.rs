@@ -11,14 +11,8 @@ use crate::failure::{self, Failure};
 /// The flags of the compiler for a build whose guards tests can remove.
 pub(crate) const SABOTAGE: &str = "--cfg ceasefire_sabotage";
 
-/// How a program is built that many steps run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Build {
-    /// As the tests have built it, so nothing is left to build after them.
-    Tested,
-    /// Optimised, with every assertion.
-    Checked,
-}
+/// The variable of the environment that names a `ceasefire` to run. The tests of the Python package read it too.
+const COMMAND: &str = "CEASEFIRE_COMMAND";
 
 /// The repository, as `cargo metadata` describes it.
 pub(crate) struct Workspace {
@@ -56,11 +50,16 @@ impl Workspace {
         command
     }
 
-    /// A cargo command that runs a program; `rest` follows the options of the build.
-    pub(crate) fn built(&self, build: Build, command: &str, rest: &str) -> Command {
-        match build {
-            Build::Tested => self.cargo_sabotaged(&format!("{command} {rest}")),
-            Build::Checked => self.cargo(&format!("{command} --profile checked {rest}")),
+    /// The program `ceasefire`: the one that the environment names, such as the one that the tests have built, or an
+    /// optimised one with every assertion.
+    pub(crate) fn program(&self) -> Command {
+        match std::env::var_os(COMMAND) {
+            Some(program) => {
+                let mut command = Command::new(program);
+                command.current_dir(&self.root);
+                command
+            }
+            None => self.cargo("run --profile checked --quiet --package ceasefire-cli --"),
         }
     }
 

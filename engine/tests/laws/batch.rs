@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use ceasefire::{
     Access, Batch, Bounds, Capabilities, Entry, Flush, Gather, Owed, PageSize, Payment, Reason, Schedule,
-    WritePermit, SINGLE_PAGE_CEILING,
+    Stamp, WritePermit, SINGLE_PAGE_CEILING,
 };
 
 use crate::hands::{room, small, unmap, was, Hands, TableLock};
@@ -103,6 +103,42 @@ fn a_batch_pays_for_no_debt_that_another_recorded_between_its_own() {
     assert!(m.owes(&p), "the other's broadcast may still be under way");
     theirs.flush();
     assert!(!m.owes(&p));
+}
+
+#[test]
+fn a_broadcast_of_everything_pays_for_pages_that_could_have_been_owed() {
+    let bounds = Bounds::new(1000, 100, Payment::Free).expect("they can be kept");
+    let m = within(2, every(4), SINGLE_PAGE_CEILING, bounds);
+    let p = m.space(1);
+    m.switch(0, &p);
+    m.switch(1, &p);
+    m.go(0);
+    let mut settled = Vec::new();
+    let mut batch = Batch::<_, u64, _>::new(&m, Schedule::Lazy, |page: Owed<u64>| {
+        settled.push(page.stamp() == Stamp::SETTLED);
+    });
+    batch.unmap_and_let_go(&p, was(PAGE, false), 1);
+    batch.unmap(&p, was(2 * PAGE, false), 2);
+    drop(batch);
+    assert_eq!(settled, [true, true]);
+    let counters = m.counters((0..2).map(crate::script::id));
+    assert_eq!((counters.debts_created, counters.debts_by_broadcast, counters.broadcasts), (2, 2, 1));
+}
+
+#[test]
+fn a_batch_that_only_lets_go_settles_nothing() {
+    let m = lazy(2);
+    let p = m.space(1);
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    m.go(0);
+    m.pass(50);
+    let mut batch = Batch::<_, u64, _>::new(&m, Schedule::Lazy, |_| ());
+    batch.unmap_and_let_go(&p, was(PAGE, false), 1);
+    m.pass(50);
+    batch.flush();
+    let counters = m.counters((0..2).map(crate::script::id));
+    assert_eq!((counters.debts_created, counters.debt_age_max_ns), (1, 0), "it is still owed");
 }
 
 #[test]

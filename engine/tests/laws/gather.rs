@@ -45,6 +45,43 @@ fn nothing_is_released_before_the_flush() {
 }
 
 #[test]
+fn a_gather_and_its_changes_say_whether_they_keep_the_range() {
+    let (m, p) = running_with([]);
+    let range = SpaceLock(p.clone());
+    let mut kept_room = room::<_, 4>();
+    let mut keeping: Gather<'_, _, u64, _> = Gather::keeping(&m, &range, &mut kept_room, |_| ());
+    assert!(keeping.keeps() && keeping.under(m.settled(&p)).keeps());
+    let mut open_room = room::<_, 4>();
+    let mut open: Gather<'_, _, u64, _> = Gather::new(&m, &p, &mut open_room, |_| ());
+    assert!(!open.keeps() && !open.under(m.settled(&p)).keeps());
+}
+
+#[test]
+fn changes_can_be_flushed_under_their_lock() {
+    let (m, p) = running_with([PAGE]);
+    let (range, mut held) = (SpaceLock(p.clone()), room::<_, 4>());
+    let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &range, &mut held, |_| ());
+    let mut changes = gather.under(m.settled(&p));
+    changes.clear(PAGE, PageSize::KIB_4, |_| Entry::READ_ONLY);
+    assert!(m.cached(1, PAGE).is_some());
+    changes.flush();
+    assert_eq!(m.cached(1, PAGE), None);
+}
+
+#[test]
+fn a_flush_of_small_pages_looks_for_no_other_size() {
+    let (below, above) = (0x1f_f000, 0x20_1000);
+    let (m, p) = running_with([below, above]);
+    m.fill_huge(1, 0x20_0000, 2);
+    let (range, mut held) = (SpaceLock(p.clone()), room::<_, 4>());
+    let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &range, &mut held, |_| ());
+    unmap(&mut gather, m.settled(&p), was(below, false), Some(1));
+    unmap(&mut gather, m.settled(&p), was(above, false), Some(2));
+    gather.finish();
+    assert_eq!(m.usable(1).len(), 1, "hardware may take the hint that all are small");
+}
+
+#[test]
 fn dropping_a_gather_finishes_it() {
     let (m, p) = running_with([PAGE]);
     let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());

@@ -5,19 +5,12 @@ use super::{Done, Extent};
 use crate::failure::Failure;
 use crate::kernel;
 use crate::programs;
-use crate::workspace::{Build, Workspace};
-
-impl Extent {
-    /// A part runs in CI after the tests, which have built the programs.
-    fn build(self) -> Build {
-        self.choose(Build::Checked, Build::Tested)
-    }
-}
+use crate::workspace::Workspace;
 
 /// Every scenario of the adversary, with its guards and without.
 pub(super) fn scenarios(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
     let schedules = extent.choose(10_000, 1000);
-    let (command, text) = check(workspace, extent, &format!("--schedules {schedules}"))?;
+    let (command, text) = check(workspace, &format!("--schedules {schedules}"))?;
     let last = text.lines().rfind(|line| line.contains(" schedules with all guards"));
     let last = last.ok_or_else(|| Failure::new("`ceasefire check` printed no sum"))?;
     Ok(Done { command, figure: format!("{last}; without a guard each broke its rule") })
@@ -25,8 +18,7 @@ pub(super) fn scenarios(workspace: &Workspace, extent: Extent) -> Result<Done, F
 
 /// Random operations on the adversary's machines.
 pub(super) fn random(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
-    let (command, text) =
-        check(workspace, extent, &format!("--random {}", extent.choose(10_000_000, 100_000)))?;
+    let (command, text) = check(workspace, &format!("--random {}", extent.choose(10_000_000, 100_000)))?;
     let rows = text.lines().filter_map(|line| {
         let mut numbers = line.split_whitespace().rev().map_while(|word| word.parse::<u64>().ok());
         numbers.next().zip(numbers.next())
@@ -43,9 +35,8 @@ pub(super) fn random(workspace: &Workspace, extent: Extent) -> Result<Done, Fail
 }
 
 /// `ceasefire check` with options: the command, and what it printed.
-fn check(workspace: &Workspace, extent: Extent, options: &str) -> Result<(String, String), Failure> {
-    let program = format!("--quiet -- check {options}");
-    let text = shown(&mut workspace.built(extent.build(), "run", &program))?;
+fn check(workspace: &Workspace, options: &str) -> Result<(String, String), Failure> {
+    let text = shown(workspace.program().arg("check").args(options.split(' ')))?;
     Ok((format!("ceasefire check {options}"), text))
 }
 
@@ -70,7 +61,9 @@ pub(super) fn kernel(_: &Workspace, extent: Extent) -> Result<Done, Failure> {
 /// Random programs against a plain model of memory.
 pub(super) fn programs(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
     let count = extent.choose(1_000_000, 20_000);
-    programs::run(workspace, &programs::Options::first(count), extent.build())?;
+    // A part runs in CI after the tests.
+    let build = extent.choose(programs::Build::Checked, programs::Build::Tests);
+    programs::run(workspace, &programs::Options::first(count), build)?;
     let figure = format!("{} programs agree with the model", grouped(count));
     Ok(Done { command: format!("cargo xtask programs {count}"), figure })
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::failure::{self, Failure};
-use crate::workspace::{Build, Workspace};
+use crate::workspace::Workspace;
 use browser::Browser;
 
 /// The widths of the layouts, in CSS pixels: the narrowest phone that is still common, a usual one, a tablet and a
@@ -76,8 +76,9 @@ fn check(
     folder: &Path,
 ) -> Result<(), Failure> {
     let page = folder.join(format!("{name}.html"));
-    let program = format!("--quiet --package ceasefire-cli -- compare {compare} --repeats 2 --quiet --html");
-    failure::output(workspace.built(Build::Tested, "run", &program).arg(&page))?;
+    let mut program = workspace.program();
+    program.arg("compare").args(compare.split(' ')).args(["--repeats", "2", "--quiet", "--html"]);
+    failure::output(program.arg(&page))?;
     let text = fs::read_to_string(&page).map_err(|error| cannot(&page, &error))?;
     if let Some(part) = parts.iter().find(|part| !text.contains(**part)) {
         return Err(Failure::new(format!("{}: `{part}` is not on it", page.display())));

@@ -1,0 +1,441 @@
+//! The machine: its CPUs, TLBs, walkers, interrupts and broadcasts, each as unhelpful as the architecture allows.
+//!
+//! Every access to shared memory and every call of the platform is a step. At a step another CPU may go on, the
+//! hardware may fill an entry or begin, continue or finish a walk on any CPU, a broadcast may take effect on one CPU
+//! and not yet on another, and an interrupt that has long been sent may arrive. What the hardware promises, it keeps;
+//! `promise` names each promise, and a scenario can take it away.
+
+mod accesses;
+mod frames;
+mod invalidations;
+mod memories;
+mod walks;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use ceasefire::{Capabilities, CpuId};
+use ceasefire_atomics::Ordering;
+use shuttle::sync::atomic::AtomicBool;
+
+use crate::ordering::{Memory, View};
+use crate::paging::Paging;
+use crate::promise::Promise;
+use crate::rule::Rule;
+use crate::scenario::Removed;
+use crate::schedule::{below, give_up, steps};
+use crate::sites::{Access, Site};
+use crate::timeline::Timeline;
+use crate::tlb::{Invalidation, Tag, Tlb};
+pub(crate) use memories::Memories;
+
+/// What a machine is like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Model {
+    pub(crate) cpus: usize,
+    pub(crate) frames: usize,
+    pub(crate) devices: usize,
+    pub(crate) capabilities: Capabilities,
+    /// A hypervisor may flush for CPUs that are not running.
+    pub(crate) elsewhere: bool,
+    /// Interrupts arrive that cannot be masked.
+    pub(crate) unmasked: bool,
+    /// Stores may be late.
+    pub(crate) late: bool,
+    /// The hardware acts by itself at one step in this many; 0 for never.
+    pub(crate) eagerness: u32,
+    /// What is taken away: promises that the hardware does not keep.
+    pub(crate) removed: &'static [Removed],
+}
+
+/// One CPU.
+#[derive(Debug, Default)]
+pub(crate) struct Core {
+    pub(crate) tlb: RefCell<Tlb>,
+    /// The root that is loaded, with its allocation, and the tag.
+    pub(crate) root: Cell<Option<(u32, u32, Tag)>>,
+    pub(crate) off: Cell<u32>,
+    pub(crate) pins: Cell<u32>,
+    /// An interrupt is on its way, with what its senders had stored.
+    pub(crate) interrupt: RefCell<Option<View>>,
+    /// What walks must see, because an invalidation said so.
+    floor: RefCell<View>,
+    /// Broadcasts that it started and has not waited for, with what it had stored.
+    pub(crate) started: RefCell<Vec<(Invalidation, View)>>,
+    /// An access has been translated and has not landed yet: when it began.
+    pub(crate) in_flight: Cell<Option<u64>>,
+    /// How often its walks were ended.
+    drained: Cell<u64>,
+    /// It is offline: broadcasts do not reach it.
+    pub(crate) gone: Cell<bool>,
+    /// It keeps a space loaded and runs no program.
+    pub(crate) resting: Cell<bool>,
+    /// It runs its program undisturbed.
+    pub(crate) isolated: Cell<bool>,
+}
+
+/// A device that walks a space's tables, or the kernel's.
+#[derive(Debug, Default)]
+pub(crate) struct Device {
+    tlb: RefCell<Tlb>,
+    pub(crate) root: Cell<Option<(u32, u32)>>,
+    floor: RefCell<View>,
+}
+
+/// A frame of memory.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Frame {
+    pub(crate) allocated: bool,
+    /// How often it was handed out.
+    pub(crate) allocation: u32,
+    /// When it was last handed out.
+    since: u64,
+    /// When it was last declared clean.
+    pub(crate) clean: u64,
+    /// Its content: every access is a store there.
+    content: u32,
+    /// Every store to it is a store there.
+    stored: u32,
+}
+
+/// A rule that was broken, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Broken {
+    pub(crate) rule: Rule,
+    pub(crate) what: String,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub(crate) struct Hardware {
+    pub(crate) model: Model,
+    pub(crate) cores: Vec<Core>,
+    pub(crate) devices: Vec<Device>,
+    paging: Rc<dyn Paging>,
+    frames: RefCell<Vec<Frame>>,
+    /// The pages that the hardware may look at by itself: of the loaded space, and of the kernel.
+    hot: RefCell<Vec<(Tag, u64)>>,
+    pub(crate) kernel_root: Cell<Option<(u32, u32)>>,
+    views: RefCell<Memory>,
+    /// For each location, the values that were stored there, and when.
+    stored: RefCell<Vec<Vec<(u64, u64)>>>,
+    /// The location that a walker has read last, and how many newer values it had.
+    walked: Cell<(u32, u32)>,
+    moment: Cell<u64>,
+    time: Cell<u64>,
+    /// Where shuttle may let another CPU go on.
+    point: AtomicBool,
+    /// The CPU for which the setting up is done, before the CPUs start.
+    acting: Cell<Option<usize>>,
+    /// The thread on whose behalf a walker reads.
+    walker: Cell<Option<usize>>,
+    /// The record looks at the newest values, which is no access of any CPU.
+    looking: Cell<bool>,
+    handler: fn(),
+    /// Handles an interrupt that cannot be masked.
+    unmasked: fn(),
+    /// A CPU handles one now.
+    handles: Cell<bool>,
+    /// The place of the access that is made now.
+    site: Cell<Site>,
+    /// The access whose ordering is weaker than its source says.
+    weakened: Option<(Access, Ordering)>,
+    /// A load may read an old value once in so many times. What a store leaves out shows in old values.
+    freshness: u32,
+    /// A late store is made at one step in so many. A pair of statements that is exchanged may show only while a store
+    /// before it is late.
+    lateness: u32,
+    /// The programs that have not ended.
+    running: Cell<usize>,
+    /// Roots with tags that were given back: no CPU may run one under the other.
+    given_back: RefCell<Vec<(u32, Tag)>>,
+    pub(crate) timeline: RefCell<Timeline>,
+    broken: RefCell<Option<Broken>>,
+}
+
+impl Hardware {
+    pub(crate) fn new(
+        model: Model,
+        paging: Rc<dyn Paging>,
+        recorded: bool,
+        (handler, unmasked): (fn(), fn()),
+    ) -> Self {
+        let threads = model.cpus + model.devices;
+        let atomic = !model.removed.contains(&Removed::Promise(Promise::MultiCopyAtomic));
+        let mut views = Memory::new(threads, atomic);
+        let frames = (0..model.frames)
+            .map(|_| Frame { content: views.add(0), stored: views.add(0), ..Frame::default() })
+            .collect();
+        let weakened = model.removed.iter().find_map(|removed| match removed {
+            Removed::Ordering(access, to) => Some((*access, *to)),
+            _ => None,
+        });
+        let exchanged = model.removed.iter().any(|removed| matches!(removed, Removed::Order(_)));
+        Self {
+            model,
+            cores: (0..model.cpus).map(|_| Core::default()).collect(),
+            devices: (0..model.devices).map(|_| Device::default()).collect(),
+            paging,
+            frames: RefCell::new(frames),
+            hot: RefCell::default(),
+            kernel_root: Cell::new(None),
+            views: RefCell::new(views),
+            stored: RefCell::default(),
+            walked: Cell::new((0, 0)),
+            moment: Cell::new(1),
+            time: Cell::new(0),
+            point: AtomicBool::new(false),
+            acting: Cell::new(Some(0)),
+            walker: Cell::new(None),
+            looking: Cell::new(false),
+            handler,
+            unmasked,
+            handles: Cell::new(false),
+            site: Cell::new(Site::NOWHERE),
+            weakened,
+            freshness: 1 << below(4),
+            lateness: if exchanged { 2 << below(5) } else { 2 },
+            running: Cell::new(threads),
+            given_back: RefCell::default(),
+            timeline: RefCell::new(Timeline::new(threads, model.devices, recorded)),
+            broken: RefCell::new(None),
+        }
+    }
+
+    /// The tag as this hardware knows it: without ASIDs, all entries are alike.
+    pub(crate) fn tag(&self, tag: Tag) -> Tag {
+        match tag {
+            Tag::Asid(_) if !self.model.capabilities.asids => Tag::Asid(0),
+            tag => tag,
+        }
+    }
+
+    // Which thread acts.
+
+    /// The number of the thread that acts: a CPU, or after the CPUs a device.
+    pub(crate) fn me(&self) -> usize {
+        self.acting.get().unwrap_or_else(|| usize::from(shuttle::current::me()) - 1)
+    }
+
+    pub(crate) fn this_cpu(&self) -> CpuId {
+        CpuId::new(self.me()).expect("the machine has no more CPUs than the engine was built for")
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.cores[self.me()]
+    }
+
+    /// Does a part of the setting up as a CPU. Nothing else happens meanwhile.
+    pub(crate) fn act<R>(&self, cpu: usize, body: impl FnOnce() -> R) -> R {
+        let before = self.acting.replace(Some(cpu));
+        let result = body();
+        self.acting.set(before);
+        result
+    }
+
+    /// The setting up is done: every CPU knows of it, and they start.
+    pub(crate) fn start(&self) {
+        self.views.borrow_mut().settle();
+        self.acting.set(None);
+    }
+
+    /// The thread's program has ended. A CPU goes on answering interrupts until all programs have ended.
+    pub(crate) fn retire(&self) {
+        self.views.borrow_mut().settle_thread(self.me());
+        self.running.set(self.running.get() - 1);
+        while self.running.get() > 0 {
+            if self.me() < self.cores.len() {
+                self.take_interrupt();
+            }
+            self.yield_here();
+        }
+    }
+
+    /// Everything has ended, and the checks at the end are made as CPU 0.
+    pub(crate) fn end(&self) {
+        self.views.borrow_mut().settle();
+        self.acting.set(Some(0));
+    }
+
+    // Steps.
+
+    /// A point at which anything may happen.
+    pub(crate) fn step(&self) {
+        if self.pause() && self.me() < self.cores.len() {
+            if self.model.unmasked && below(4) == 0 {
+                self.take_unmasked();
+            }
+            if below(2) == 0 {
+                self.take_interrupt();
+            }
+        }
+    }
+
+    /// A point at which other CPUs and the hardware may act, but no interrupt arrives here. True if it was one.
+    pub(crate) fn pause(&self) -> bool {
+        if self.acting.get().is_some() || self.walker.get().is_some() {
+            return false;
+        }
+        self.point.load(Ordering::SeqCst);
+        self.make_late();
+        self.act_by_itself();
+        true
+    }
+
+    /// A store that the thread has gone past is made now, or still not.
+    fn make_late(&self) {
+        if self.views.borrow().is_late(self.me()) && below(self.lateness) == 0 {
+            self.views.borrow_mut().make_late(self.me());
+        }
+    }
+
+    /// A CPU that waits lets others go first.
+    pub(crate) fn yield_here(&self) {
+        if self.acting.get().is_none() {
+            shuttle::thread::yield_now();
+            self.make_late();
+            self.act_by_itself();
+        }
+    }
+
+    /// Often stands still, while others go on. Its late stores stay late.
+    fn linger(&self) {
+        if self.acting.get().is_none() && self.walker.get().is_none() && below(2) == 0 {
+            for _ in 0..1 << below(8) {
+                shuttle::thread::yield_now();
+                if self.model.unmasked && self.me() < self.cores.len() {
+                    self.take_unmasked();
+                }
+            }
+        }
+    }
+
+    /// Waits for another CPU, and answers interrupts meanwhile.
+    pub(crate) fn wait_a_moment(&self) {
+        self.take_interrupt();
+        self.yield_here();
+    }
+
+    pub(crate) fn take_interrupt(&self) {
+        let core = self.core();
+        if core.off.get() > 0 {
+            return;
+        }
+        let Some(view) = core.interrupt.take() else { return };
+        if self.keeps(Promise::InterruptCarries) {
+            self.views.borrow_mut().learn(self.me(), &view);
+        }
+        self.note(|| "deliver".to_owned());
+        core.off.set(1);
+        (self.handler)();
+        core.off.set(0);
+    }
+
+    /// An interrupt that cannot be masked arrives, but none arrives while one is handled.
+    fn take_unmasked(&self) {
+        if !self.handles.replace(true) {
+            let off = &self.core().off;
+            off.set(off.get() + 1);
+            (self.unmasked)();
+            off.set(off.get() - 1);
+            self.handles.set(false);
+        }
+    }
+
+    pub(crate) fn send(&self, target: usize) {
+        self.note(|| format!("send to CPU {target}"));
+        let mine = if self.keeps(Promise::InterruptCarries) { self.view() } else { View::default() };
+        self.cores[target].interrupt.borrow_mut().get_or_insert_default().join(&mine);
+    }
+
+    /// A full barrier of the hardware's own.
+    pub(crate) fn fence(&self) {
+        if self.keeps(Promise::Consistent) {
+            self.views.borrow_mut().fence(self.me(), Ordering::SeqCst);
+        }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.time.get()
+    }
+
+    pub(crate) fn pass(&self, nanoseconds: u64) {
+        self.time.set(self.time.get() + nanoseconds);
+    }
+
+    pub(crate) fn keeps(&self, promise: Promise) -> bool {
+        !self.model.removed.contains(&Removed::Promise(promise))
+    }
+
+    /// What this thread has stored and seen, for another thread that learns it by a lock.
+    pub(crate) fn view(&self) -> View {
+        let mut views = self.views.borrow_mut();
+        views.settle_thread(self.me());
+        views.view(self.me())
+    }
+
+    pub(crate) fn learn(&self, view: &View) {
+        self.views.borrow_mut().learn(self.me(), view);
+    }
+
+    // The history.
+
+    /// Notes an event in the column of the thread that acts.
+    pub(crate) fn note(&self, text: impl FnOnce() -> String) {
+        self.note_on(self.me(), text);
+    }
+
+    fn note_on(&self, column: usize, text: impl FnOnce() -> String) {
+        let mut timeline = self.timeline.borrow_mut();
+        timeline.mix(column as u64 | u64::from(steps()) << 8);
+        if timeline.recorded() {
+            timeline.add(steps(), column, text());
+        }
+    }
+
+    /// A rule is broken. The run ends.
+    pub(crate) fn break_rule(&self, rule: Rule, column: usize, what: String) {
+        if self.broken.borrow().is_some() {
+            return;
+        }
+        self.note_on(column, || format!("!! {rule}: {what}"));
+        *self.broken.borrow_mut() = Some(Broken { rule, what });
+        give_up();
+    }
+
+    pub(crate) fn broken(&self) -> Option<Broken> {
+        self.broken.borrow().clone()
+    }
+
+    // Moments.
+
+    pub(crate) fn tick(&self) -> u64 {
+        self.moment.set(self.moment.get() + 1);
+        self.moment.get()
+    }
+
+    /// The last moment at which the value that a walker has just read stood in its location, or one that is the `same`.
+    pub(crate) fn stood(&self, same: impl Fn(u64) -> bool) -> u64 {
+        let (location, newer) = self.walked.get();
+        let stored = self.stored.borrow();
+        let values = stored.get(location as usize).map_or(&[][..], |values| values);
+        let newer = &values[values.len().saturating_sub(newer as usize)..];
+        newer.iter().find(|(value, _)| !same(*value)).map_or_else(|| self.tick(), |(_, moment)| *moment)
+    }
+
+    fn note_stored(&self, location: u32, value: u64) {
+        let mut stored = self.stored.borrow_mut();
+        if stored.len() <= location as usize {
+            stored.resize(location as usize + 1, Vec::new());
+        }
+        stored[location as usize].push((value, self.moment.get()));
+    }
+
+    /// Reads the newest values, without a step.
+    pub(crate) fn look<R>(&self, body: impl FnOnce() -> R) -> R {
+        let before = self.looking.replace(true);
+        let result = body();
+        self.looking.set(before);
+        result
+    }
+}
