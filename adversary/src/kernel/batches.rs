@@ -71,27 +71,8 @@ impl Kernel {
 
     /// Writes a page out: it must be clean before, and it stays mapped for loads.
     pub(crate) fn write_out(&self, space: &Space, page: u64) {
-        self.doing(
-            || format!("write-out of page {page}"),
-            || {
-                let gone = Gone::default();
-                let mut batch: Batch<'_, _, _, _, 4> =
-                    Batch::new(&self.engine, Schedule::Batched, |_: Owed<Page>| ());
-                let lock = self.lock_tables(space);
-                let pte = self.peek(space, page);
-                if !pte.present() {
-                    return;
-                }
-                let allocation = self.hardware().allocation(pte.frame());
-                let mut unmapping = batch.take(Page(pte.frame()));
-                unmapping.narrow(&lock, address(page), PageSize::KIB_4, || self.narrow(space, page, &gone));
-                unmapping.withhold();
-                drop(lock);
-                if let Some(permit) = batch.write_permit() {
-                    self.write(permit, allocation);
-                }
-            },
-        );
+        // The page stays mapped.
+        self.doing(|| format!("write-out of page {page}"), || self.write_withheld(space, page, false));
     }
 
     /// Clears a page to write it out and free it.
@@ -99,26 +80,35 @@ impl Kernel {
         self.doing(
             || format!("page-out of page {page}"),
             || {
-                let gone = Gone::default();
-                let mut batch: Batch<'_, _, _, _, 4> =
-                    Batch::new(&self.engine, Schedule::Batched, |_: Owed<Page>| ());
-                let lock = self.lock_tables(space);
-                let pte = self.peek(space, page);
-                if !pte.present() {
-                    return;
-                }
-                let allocation = self.hardware().allocation(pte.frame());
-                let mut unmapping = batch.take(Page(pte.frame()));
-                unmapping.clear(&lock, address(page), PageSize::KIB_4, || self.take(space, page, 0, &gone));
-                unmapping.withhold();
-                drop(lock);
-                if let Some(permit) = batch.write_permit() {
-                    let page = self.write(permit, allocation);
-                    batch.flush();
+                if let Some(page) = self.write_withheld(space, page, true) {
                     self.free(page);
                 }
             },
         );
+    }
+
+    /// Narrows a page, or clears it, and writes it out. When the batch has flushed, the page comes back.
+    fn write_withheld(&self, space: &Space, page: u64, clears: bool) -> Option<Page> {
+        let gone = Gone::default();
+        let mut batch: Batch<'_, _, _, _, 4> =
+            Batch::new(&self.engine, Schedule::Batched, |_: Owed<Page>| ());
+        let lock = self.lock_tables(space);
+        let pte = self.peek(space, page);
+        if !pte.present() {
+            return None;
+        }
+        let allocation = self.hardware().allocation(pte.frame());
+        let mut unmapping = batch.take(Page(pte.frame()));
+        if clears {
+            unmapping.clear(&lock, address(page), PageSize::KIB_4, || self.take(space, page, 0, &gone));
+        } else {
+            unmapping.narrow(&lock, address(page), PageSize::KIB_4, || self.narrow(space, page, &gone));
+        }
+        unmapping.withhold();
+        drop(lock);
+        let written = batch.write_permit().map(|permit| self.write(permit, allocation));
+        batch.flush();
+        written
     }
 
     fn write(&self, permit: WritePermit<Page>, allocation: u32) -> Page {

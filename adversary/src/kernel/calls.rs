@@ -2,13 +2,35 @@
 
 use std::ops::Range;
 
-use ceasefire::{Asid, Batch, Flush, Gather, Owed, PageSize, Schedule};
+use ceasefire::{Asid, Batch, Changes, Flush, Gather, Owed, PageSize, Schedule};
 
-use super::{address, Gone, Kernel, Page, Space};
+use super::{address, Gone, Kernel, Page, Space, TableLock};
+use crate::platform::Adverse;
 use crate::rule::Rule;
 use crate::tables::{HUGE, HUGE_PAGES};
 
+/// The changes of a gather of the small kernel under one table's lock.
+type Under<'a, 'b, R> = Changes<'a, 'b, Adverse, Page, R, TableLock<'b>>;
+
 impl Kernel {
+    /// Clears a page, and keeps its frame until the flush.
+    fn clear_page<R: FnMut(Page)>(&self, changes: &mut Under<'_, '_, R>, page: u64, gone: &Gone) {
+        let old = changes.clear(address(page), PageSize::KIB_4, |lock| self.take(lock.space, page, 0, gone));
+        if old.present() {
+            changes.hold(Page(old.frame()));
+        }
+    }
+
+    /// Clears the pages of a lowest-level table, and the table.
+    fn clear_with_table<R: FnMut(Page)>(&self, changes: &mut Under<'_, '_, R>, first: u64, gone: &Gone) {
+        (first..first + HUGE_PAGES).for_each(|page| self.clear_page(changes, page, gone));
+        let table =
+            changes.unlink(address(first), PageSize::KIB_4, |lock| self.take(lock.space, first, 1, gone));
+        if table.present() {
+            changes.hold(Page(table.frame()));
+        }
+    }
+
     /// Maps a new frame; returns it.
     pub(crate) fn map(&self, space: &Space, page: u64, writable: bool) -> u32 {
         let frame = self.allocate();
@@ -60,11 +82,7 @@ impl Kernel {
                 let mut gather = Gather::keeping(&self.engine, &range, &mut room, |page| self.free(page));
                 for page in pages.clone() {
                     let mut changes = gather.under(self.settled(space));
-                    let old = changes
-                        .clear(address(page), PageSize::KIB_4, |lock| self.take(lock.space, page, 0, &gone));
-                    if old.present() {
-                        changes.hold(Page(old.frame()));
-                    }
+                    self.clear_page(&mut changes, page, &gone);
                 }
                 gather.finish();
                 self.end(&gone, Rule::R3);
@@ -81,11 +99,7 @@ impl Kernel {
                 let mut room = [const { None }; 4];
                 let gather = Gather::new(&self.engine, &space.coherence, &mut room, |page| self.free(page));
                 gather.finish_under(self.settled(space), |changes| {
-                    let old = changes
-                        .clear(address(page), PageSize::KIB_4, |lock| self.take(lock.space, page, 0, &gone));
-                    if old.present() {
-                        changes.hold(Page(old.frame()));
-                    }
+                    self.clear_page(changes, page, &gone);
                 });
                 self.end(&gone, Rule::R3);
             },
@@ -165,18 +179,7 @@ impl Kernel {
                 let mut room = [const { None }; ROOM];
                 let mut gather = Gather::keeping(&self.engine, &range, &mut room, |page| self.free(page));
                 let mut changes = gather.under(self.settled(space));
-                for page in pages.clone() {
-                    let old = changes
-                        .clear(address(page), PageSize::KIB_4, |lock| self.take(lock.space, page, 0, &gone));
-                    if old.present() {
-                        changes.hold(Page(old.frame()));
-                    }
-                }
-                let table = changes
-                    .unlink(address(first), PageSize::KIB_4, |lock| self.take(lock.space, first, 1, &gone));
-                if table.present() {
-                    changes.hold(Page(table.frame()));
-                }
+                self.clear_with_table(&mut changes, first, &gone);
                 drop(changes);
                 gather.finish();
                 self.end(&gone, Rule::R3);
@@ -196,18 +199,7 @@ impl Kernel {
                 let mut room = [const { None }; 8];
                 let mut gather = Gather::keeping(&self.engine, &range, &mut room, |page| self.free(page));
                 let mut changes = gather.under(self.settled(space));
-                for page in pages.clone() {
-                    let old = changes
-                        .clear(address(page), PageSize::KIB_4, |lock| self.take(lock.space, page, 0, &gone));
-                    if old.present() {
-                        changes.hold(Page(old.frame()));
-                    }
-                }
-                let table = changes
-                    .unlink(address(first), PageSize::KIB_4, |lock| self.take(lock.space, first, 1, &gone));
-                if table.present() {
-                    changes.hold(Page(table.frame()));
-                }
+                self.clear_with_table(&mut changes, first, &gone);
                 // The old translations are gone everywhere before the new one is visible.
                 changes.flush();
                 self.end(&gone, Rule::R7);

@@ -303,6 +303,7 @@ impl Kernel {
         self.promise(gone, |tables, mapping| tables.end_mapping(self.hardware(), mapping, rule));
     }
 
+    /// Makes a promise for each mapping that a call took away or narrowed.
     fn promise(&self, gone: &Gone, promise: impl Fn(&Tables, u32)) {
         gone.0.borrow().iter().for_each(|&mapping| promise(&self.tables, mapping));
     }
