@@ -149,6 +149,7 @@ impl<P: Platform> Engine<P> {
             platform.cpu(me).tally.passed_over.add_at_once(passed_over);
         }
         let mut count = anyhow + alone;
+        // Equivalent mutant `replace > with >=`: a platform that is offered no CPU does nothing.
         if anyhow > 0 {
             if alone == 0 {
                 platform.flush_for(targets, asked.space, asked.flush);

@@ -7,7 +7,7 @@ use ceasefire::{
     Stamp, WritePermit, SINGLE_PAGE_CEILING,
 };
 
-use crate::hands::{room, small, unmap, was, Hands, TableLock};
+use crate::hands::{room, small, unmap, was, Hands, SpaceLock, TableLock};
 use crate::script::{every, lazy, machine, machine_with, within, Event, Machine, Script, Space, PROMISES};
 
 const PAGE: u64 = 0x1000;
@@ -467,6 +467,21 @@ fn a_hidden_translation_is_a_debt_while_its_hiding_is_not_flushed() {
     assert!(!m.owes(&p), "everything was flushed");
     drop(later);
     assert_eq!(m.events(), []);
+}
+
+#[test]
+fn a_translation_that_a_gather_hides_is_a_debt_until_the_gather_has_flushed() {
+    let hidden = small(PAGE, Entry { access: Access::Hidden, ..Entry::NONE });
+    let (m, p) = busy(2, 1);
+    let (range, mut room) = (SpaceLock(p.clone()), room::<u64, 1>());
+    let mut hiding = Gather::keeping(&m, &range, &mut room, |_| ());
+    hiding.under(m.settled(&p)).narrow(PAGE, PageSize::KIB_4, |_| Entry::READ_ONLY);
+    assert!(m.cached(1, PAGE).is_some());
+    let mut reclaim = batch(&m, Schedule::Batched);
+    reclaim.unmap(&p, hidden, 1);
+    reclaim.flush();
+    assert_eq!(m.cached(1, PAGE), None, "R1");
+    drop((reclaim, hiding));
 }
 
 #[test]

@@ -277,3 +277,16 @@ fn a_request_carries_every_size() {
         assert_eq!(pages, [one(4), one(6)], "{size:?}");
     }
 }
+
+#[test]
+fn a_cpu_that_flushes_a_space_which_it_has_left_does_nothing_itself() {
+    let m = machine(2);
+    let (p, q) = (m.space(1), m.space(2));
+    m.switch(1, &p);
+    m.switch(0, &p);
+    m.switch(0, &q);
+    m.events();
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
+    let here = |&(cpu, reason, _): &(usize, Reason, Option<u32>)| cpu == 0 && reason != Reason::RemoteSend;
+    assert_eq!(m.traced().iter().filter(|traced| here(traced)).count(), 0);
+}
