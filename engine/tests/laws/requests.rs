@@ -290,3 +290,21 @@ fn a_cpu_that_flushes_a_space_which_it_has_left_does_nothing_itself() {
     let here = |&(cpu, reason, _): &(usize, Reason, Option<u32>)| cpu == 0 && reason != Reason::RemoteSend;
     assert_eq!(m.traced().iter().filter(|traced| here(traced)).count(), 0);
 }
+
+#[test]
+fn a_cpu_that_a_later_flush_has_brought_up_to_date_says_nothing_of_the_earlier_one() {
+    let m = machine(2);
+    let p = m.space(1);
+    m.switch(1, &p);
+    m.switch(0, &p);
+    m.events();
+    let space = p.clone();
+    m.at(Point::Send, move |m| {
+        m.flush(&space, Flush::page(2 * PAGE, PageSize::KIB_4));
+    });
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
+    let own = |&&(cpu, reason, _): &&(usize, Reason, Option<u32>)| {
+        cpu == 0 && reason == Reason::LocalSpaceShootdown
+    };
+    assert_eq!(m.traced().iter().filter(own).count(), 1, "one of the two found nothing left to do");
+}

@@ -68,6 +68,19 @@ fn a_wide_space_goes_from_interrupts_through_both_to_broadcasts() {
 }
 
 #[test]
+fn a_cpu_that_left_for_another_space_is_not_asked_to_move() {
+    let (m, p) = busy(2);
+    let q = m.space(2);
+    m.switch(3, &p);
+    m.switch(3, &q);
+    flush(&m, &p);
+    assert!(p.asid().is_some() && p.cpus().contains(crate::script::id(3)));
+    m.events();
+    flush(&m, &p);
+    assert_eq!(carried(&m), (vec![1, 2], true));
+}
+
+#[test]
 fn a_narrow_space_keeps_to_slots_and_interrupts() {
     let m = hybrid(4, 2);
     let p = m.space(1);
