@@ -106,6 +106,34 @@ fn a_batch_pays_for_no_debt_that_another_recorded_between_its_own() {
 }
 
 #[test]
+fn interrupts_pay_for_the_debts_of_other_batches_too() {
+    let (m, p) = busy(2, 3);
+    let (mut ours, mut theirs) = (batch(&m, Schedule::Batched), batch(&m, Schedule::Batched));
+    ours.unmap(&p, was(PAGE, false), 1);
+    theirs.unmap(&p, was(2 * PAGE, false), 2);
+    ours.unmap(&p, was(3 * PAGE, false), 3);
+    ours.flush();
+    assert!(!m.owes(&p) && m.usable(1).is_empty(), "CPU 1 is up to date with the space");
+    drop((ours, theirs));
+}
+
+#[test]
+fn a_space_whose_debts_are_paid_does_not_owe_for_another_of_its_batch() {
+    let m = lazy(3);
+    let (p, q) = (m.space(1), m.space(2));
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    m.switch(2, &q);
+    m.fill(2, PAGE, 1);
+    m.go(0);
+    let mut batch = Batch::<_, u64, _>::new(&m, Schedule::Lazy, |_| ());
+    batch.unmap_and_let_go(&p, was(PAGE, false), 1);
+    batch.unmap(&q, was(PAGE, true), 2);
+    drop(batch);
+    assert!(m.owes(&p) && !m.owes(&q));
+}
+
+#[test]
 fn a_broadcast_of_everything_pays_for_pages_that_could_have_been_owed() {
     let bounds = Bounds::new(1000, 100, Payment::Free).expect("they can be kept");
     let m = within(2, every(4), SINGLE_PAGE_CEILING, bounds);
