@@ -113,6 +113,7 @@ impl Bounds {
     pub(crate) const fn epoch(self) -> u64 {
         let spare = self.max_age - self.max_age_of_ticks();
         let least = self.tick / 4;
+        // Equivalent mutant `replace < with <=`: the greater of two equal lengths is either.
         if spare < least {
             least
         } else {
@@ -140,6 +141,8 @@ impl Bounds {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -162,5 +165,29 @@ mod tests {
         }
         assert!(Bounds::new(0, 4 * MS, Payment::Free).expect("strict").is_strict());
         assert!(Bounds::STRICT.is_strict());
+    }
+
+    #[test]
+    fn an_epoch_takes_debts_for_what_two_ticks_leave_of_the_age_but_at_least_a_quarter_of_a_tick() {
+        for (max_age, tick, epoch) in [
+            (10 * MS, 4 * MS, 2 * MS),
+            (8 * MS, 4 * MS, MS),
+            (9 * MS, 4 * MS, MS),
+            (1000, 10, 980),
+            (0, 8, 2),
+        ] {
+            let bounds = Bounds::new(max_age, tick, Payment::Free).expect("they can be kept");
+            assert_eq!((bounds.max_age(), bounds.tick(), bounds.epoch()), (max_age, tick, epoch));
+        }
+    }
+
+    #[test]
+    fn errors_name_the_age_and_the_bound() {
+        let text = |max_age, tick| {
+            std::format!("{}", Bounds::new(max_age, tick, Payment::Free).expect_err("it cannot be kept"))
+        };
+        assert_eq!(text(7, 4), "ticks cannot keep debts below 7 ns: at least 8 ns, two ticks, or 0 for none");
+        assert!(text(LONGEST_AGE + 1, 4).ends_with(&std::format!("at most {LONGEST_AGE} ns")));
+        assert!(text(7, 0).contains("0 ns apart"));
     }
 }
