@@ -89,7 +89,7 @@ fn a_broadcast_that_may_not_wait_starts_when_it_is_recorded() {
 }
 
 #[test]
-fn a_batch_pays_for_no_debt_that_another_recorded_between_its_own() {
+fn waiting_for_its_broadcasts_a_batch_pays_for_no_debt_that_another_recorded() {
     let m = machine_with(2, every(4));
     let p = m.space(1);
     m.switch(0, &p);
