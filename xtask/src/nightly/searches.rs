@@ -60,7 +60,7 @@ pub(super) fn kernel(_: &Workspace, extent: Extent) -> Result<Done, Failure> {
 
 /// Random programs against a plain model of memory.
 pub(super) fn programs(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
-    let count = extent.choose(1_000_000, 20_000);
+    let count = extent.choose(1_000_000, 5_000);
     // A part runs in CI after the tests.
     let build = extent.choose(programs::Build::Checked, programs::Build::Tests);
     programs::run(workspace, &programs::Options::first(count), build)?;
