@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::process::Command;
 
 use crate::failure::{self, Failure};
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, COMMAND};
 
 /// The interpreter that makes the virtual environment.
 const PYTHON: &str = "python3";
@@ -64,7 +64,7 @@ pub(crate) fn check(workspace: &Workspace, is_tested: bool) -> Result<(), Failur
         }
     }
     let mut tests = with(python(), "-m unittest discover --start-directory python/tests");
-    failure::run(tests.env("CEASEFIRE_COMMAND", built.join("debug/ceasefire")))
+    failure::run(tests.env(COMMAND, built.join("debug/ceasefire")))
 }
 
 /// The command with more arguments, split at spaces.

@@ -12,7 +12,7 @@ use crate::failure::{self, Failure};
 pub(crate) const SABOTAGE: &str = "--cfg ceasefire_sabotage";
 
 /// The variable of the environment that names a `ceasefire` to run. The tests of the Python package read it too.
-const COMMAND: &str = "CEASEFIRE_COMMAND";
+pub(crate) const COMMAND: &str = "CEASEFIRE_COMMAND";
 
 /// The repository, as `cargo metadata` describes it.
 pub(crate) struct Workspace {

@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 
 use ceasefire::{
-    Access, Batch, Bounds, Capabilities, Entry, Flush, Gather, Owed, PageSize, Payment, Reason, Schedule,
-    Stamp, WritePermit, SINGLE_PAGE_CEILING,
+    Access, Batch, Capabilities, Entry, Flush, Gather, Owed, PageSize, Reason, Schedule, Stamp, WritePermit,
 };
 
 use crate::hands::{room, small, unmap, was, Hands, SpaceLock, TableLock};
-use crate::script::{every, lazy, machine, machine_with, within, Event, Machine, Script, Space, PROMISES};
+use crate::script::{
+    broadcasting, lazy, lazy_broadcasting, machine, machine_with, Event, Machine, Script, Space, PROMISES,
+};
 
 const PAGE: u64 = 0x1000;
 
@@ -26,6 +27,15 @@ pub(crate) fn busy(cpus: usize, pages: u64) -> (Machine, Space) {
     }
     m.events();
     (m, p)
+}
+
+/// A space that CPUs 0 and 1 run. CPU 0 goes on.
+fn run_by_both(m: &Machine) -> Space {
+    let p = m.space(1);
+    m.switch(1, &p);
+    m.switch(0, &p);
+    m.go(0);
+    p
 }
 
 #[test]
@@ -73,12 +83,8 @@ fn once_a_batch_flushes_for_a_space_its_further_debts_wait_whichever_cpu_runs_it
 
 #[test]
 fn a_broadcast_that_may_not_wait_starts_when_it_is_recorded() {
-    let bounds = Bounds::new(1000, 100, Payment::Free).expect("they can be kept");
-    let m = within(2, every(4), SINGLE_PAGE_CEILING, bounds);
-    let p = m.space(1);
-    m.switch(0, &p);
-    m.switch(1, &p);
-    m.go(0);
+    let m = lazy_broadcasting(2, 4);
+    let p = run_by_both(&m);
     let mut batch = Batch::<_, u64, _>::new(&m, Schedule::Lazy, |_| ());
     for (dirty, starts) in [(false, 0), (true, 1)] {
         m.events();
@@ -90,11 +96,8 @@ fn a_broadcast_that_may_not_wait_starts_when_it_is_recorded() {
 
 #[test]
 fn waiting_for_its_broadcasts_a_batch_pays_for_no_debt_that_another_recorded() {
-    let m = machine_with(2, every(4));
-    let p = m.space(1);
-    m.switch(0, &p);
-    m.switch(1, &p);
-    m.go(0);
+    let m = broadcasting(2, 4);
+    let p = run_by_both(&m);
     let (mut ours, mut theirs) = (batch(&m, Schedule::Batched), batch(&m, Schedule::Batched));
     ours.unmap(&p, was(PAGE, false), 1);
     theirs.unmap(&p, was(2 * PAGE, false), 2);
@@ -134,12 +137,8 @@ fn a_space_whose_debts_are_paid_does_not_owe_for_another_of_its_batch() {
 
 #[test]
 fn a_broadcast_of_everything_pays_for_pages_that_could_have_been_owed() {
-    let bounds = Bounds::new(1000, 100, Payment::Free).expect("they can be kept");
-    let m = within(2, every(4), SINGLE_PAGE_CEILING, bounds);
-    let p = m.space(1);
-    m.switch(0, &p);
-    m.switch(1, &p);
-    m.go(0);
+    let m = lazy_broadcasting(2, 4);
+    let p = run_by_both(&m);
     let mut settled = Vec::new();
     let mut batch = Batch::<_, u64, _>::new(&m, Schedule::Lazy, |page: Owed<u64>| {
         settled.push(page.stamp() == Stamp::SETTLED);

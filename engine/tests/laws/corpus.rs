@@ -1,10 +1,12 @@
 //! Histories as bytes. The fuzzer in `fuzz/` searches for bytes whose history breaks a rule, and those that it kept are
 //! played with every `cargo test`.
 
-use ceasefire::{Bounds, Payment, Schedule, SINGLE_PAGE_CEILING};
+use ceasefire::{Payment, Schedule};
 
 use crate::random::{play, Step};
-use crate::script::{broadcasting, every, hybrid, lazy, lazy_hybrid, lazy_until, machine, within, Carried};
+use crate::script::{
+    broadcasting, hybrid, lazy, lazy_broadcasting, lazy_hybrid, lazy_until, machine, Carried,
+};
 
 /// The bytes of a step.
 const STEP: usize = 5;
@@ -25,10 +27,7 @@ pub(crate) fn play_bytes(bytes: &[u8]) -> Result<(), String> {
         1 => (lazy(cpus), Schedule::Lazy),
         2 => (lazy_until(cpus, Payment::Demand), Schedule::Lazy),
         3 => (broadcasting(cpus, 2 + asids % 3), Schedule::Batched),
-        4 => {
-            let bounds = Bounds::new(1000, 100, Payment::Free).expect("they can be kept");
-            (within(cpus, every(2 + asids % 3), SINGLE_PAGE_CEILING, bounds), Schedule::Lazy)
-        }
+        4 => (lazy_broadcasting(cpus, 2 + asids % 3), Schedule::Lazy),
         5 => (hybrid(cpus, 1 + asids % 2), Schedule::Batched),
         6 => (lazy_hybrid(cpus, 1 + asids % 2), Schedule::Lazy),
         7 => {

@@ -6,12 +6,11 @@ use std::mem::size_of;
 use std::rc::Rc;
 
 use ceasefire::{
-    AddressSpace, Batch, Bounds, CpuSet, Engine, Flush, Gather, Owed, PageSize, Payment, Schedule, Stamp,
-    PLACES, SINGLE_PAGE_CEILING,
+    AddressSpace, Batch, CpuSet, Engine, Flush, Gather, Owed, PageSize, Payment, Schedule, Stamp, PLACES,
 };
 
 use crate::hands::{let_go, room, unmap, was, Hands, SpaceLock};
-use crate::script::{every, lazy, lazy_until, within, Event, Machine, Point, Script, Space};
+use crate::script::{lazy, lazy_broadcasting, lazy_until, Event, Machine, Point, Script, Space};
 
 const PAGE: u64 = 0x1000;
 
@@ -78,9 +77,7 @@ fn hole_07_a_flush_of_one_space_that_settles_the_debt_of_another() {
 
 /// A machine that broadcasts and may leave debts, whose CPU 1 has a page cached.
 fn broadcasting_lazily() -> (Machine, Space) {
-    let capabilities = every(256);
-    let bounds = Bounds::new(1000, 100, Payment::Free).expect("they can be kept");
-    let m = within(2, capabilities, SINGLE_PAGE_CEILING, bounds);
+    let m = lazy_broadcasting(2, 256);
     let p = m.space(1);
     m.switch(1, &p);
     m.fill(1, PAGE, 1);

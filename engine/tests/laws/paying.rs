@@ -1,9 +1,9 @@
 //! Paying: all debts that exist at the time of the call, however many.
 
-use ceasefire::{Bounds, Payment, Stamp, SINGLE_PAGE_CEILING};
+use ceasefire::{Payment, Stamp};
 
 use crate::hands::let_go;
-use crate::script::{every, lazy_until, within, Machine, Space};
+use crate::script::{every, lazy_until, lazy_with, Machine, Space};
 
 const PAGE: u64 = 0x1000;
 /// More than there are epochs.
@@ -40,8 +40,7 @@ fn paying_all_pays_the_open_epoch_too_where_none_is_free_to_follow_it() {
 
 #[test]
 fn paying_all_by_broadcast_pays_the_open_epoch_too() {
-    let bounds = Bounds::new(1000, 100, Payment::Demand).expect("they can be kept");
-    let m = within(2, every(256), SINGLE_PAGE_CEILING, bounds);
+    let m = lazy_with(2, every(256), Payment::Demand);
     let (p, stamps) = owe_in_every_epoch(&m);
     m.pay_all();
     assert!(stamps.iter().all(|stamp| m.is_settled(*stamp)) && !m.owes(&p));

@@ -3,16 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use ceasefire::{
-    Asid, Batch, Bounds, Entry, Gather, Holders, Owed, PageSize, Payment, Platform, Schedule, Stamp,
-    SINGLE_PAGE_CEILING,
-};
+use ceasefire::{Asid, Batch, Entry, Gather, Holders, Owed, PageSize, Payment, Platform, Schedule, Stamp};
 use proptest::prelude::*;
 
 use crate::hands::{room, small, unmap, was, Hands, Was};
 use crate::script::{
-    broadcasting, every, hybrid, lazy, lazy_hybrid, lazy_until, machine, within, Carried, Machine, Script,
-    Space,
+    broadcasting, hybrid, lazy, lazy_broadcasting, lazy_hybrid, lazy_until, machine, Carried, Machine,
+    Script, Space,
 };
 
 const PAGES: u64 = 4;
@@ -548,8 +545,7 @@ proptest! {
 
     #[test]
     fn random_histories_keep_every_rule_with_debts_settled_by_broadcasts((cpus, spaces, steps) in history(), asids in 2..=4_u32) {
-        let bounds = Bounds::new(1000, 100, Payment::Free).expect("they can be kept");
-        let machine = within(cpus, every(asids), SINGLE_PAGE_CEILING, bounds);
+        let machine = lazy_broadcasting(cpus, asids);
         prop_assert_eq!(play(&machine, Schedule::Lazy, cpus, spaces, &steps), Ok(()));
     }
 

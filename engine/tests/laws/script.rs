@@ -523,8 +523,12 @@ pub(crate) fn hybrid(cpus: usize, asids: u32) -> Machine {
 
 /// The same, whose batches may leave debts.
 pub(crate) fn lazy_hybrid(cpus: usize, asids: u32) -> Machine {
-    let bounds = Bounds::new(1000, 100, Payment::Free).expect("they can be kept");
-    within(cpus, wide(asids), SINGLE_PAGE_CEILING, bounds)
+    lazy_with(cpus, wide(asids), Payment::Free)
+}
+
+/// A machine that broadcasts for every space, whose batches may leave debts.
+pub(crate) fn lazy_broadcasting(cpus: usize, asids: u32) -> Machine {
+    lazy_with(cpus, every(asids), Payment::Free)
 }
 
 pub(crate) fn machine_with(cpus: usize, capabilities: Capabilities) -> Machine {
@@ -544,7 +548,13 @@ pub(crate) fn lazy(cpus: usize) -> Machine {
 
 /// The same, with debts settled as `settle` says.
 pub(crate) fn lazy_until(cpus: usize, payment: Payment) -> Machine {
-    within(cpus, PROMISES, SINGLE_PAGE_CEILING, Bounds::new(1000, 100, payment).expect("they can be kept"))
+    lazy_with(cpus, PROMISES, payment)
+}
+
+/// A machine whose batches may leave debts of up to 1000 ns, with these promises.
+pub(crate) fn lazy_with(cpus: usize, capabilities: Capabilities, payment: Payment) -> Machine {
+    let bounds = Bounds::new(1000, 100, payment).expect("they can be kept");
+    within(cpus, capabilities, SINGLE_PAGE_CEILING, bounds)
 }
 
 fn build(cpus: usize, capabilities: Capabilities, ceiling: u32) -> Machine {
