@@ -84,6 +84,17 @@ fn run_in_copy(root: &Path, schedules: &str, names: &[String]) -> Result<bool, B
             _ => drop(fs::copy(root.join(file), &to)?),
         }
     }
+    let is_known = |name: &&String| {
+        if name.contains(':') {
+            let mut places = list.lines().filter_map(|line| line.split('\t').nth(1));
+            places.any(|place| place.ends_with(name.as_str()))
+        } else {
+            all().chain(random()).any(|scenario| scenario.name.starts_with(name.as_str()))
+        }
+    };
+    if let Some(name) = names.iter().find(|name| !is_known(name)) {
+        return Err(format!("no pair and no scenario is called {name}").into());
+    }
     let primitive = copy.join("engine/src/primitive.rs");
     let text = fs::read_to_string(&primitive)?;
     fs::write(
