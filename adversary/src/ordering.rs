@@ -304,14 +304,22 @@ impl Memory {
     }
 
     /// What a walk on behalf of a thread reads: any value that the thread itself might read next, but none older than
-    /// `floor` says. The thread learns nothing from it.
-    pub(crate) fn peek(&self, thread: usize, location: u32, floor: &View, pick: Pick<'_>) -> u64 {
+    /// the `floors` say. The thread learns nothing from it. Also returns the view that the value carries.
+    pub(crate) fn peek<'a>(
+        &self,
+        thread: usize,
+        location: u32,
+        floors: impl IntoIterator<Item = &'a View>,
+        pick: Pick<'_>,
+    ) -> (u64, Option<Rc<View>>) {
         let location = location as usize;
         let at = &self.locations[location];
-        let oldest = self.threads[thread].view.at(location).max(floor.at(location));
+        let own = self.threads[thread].view.at(location);
+        let oldest = floors.into_iter().map(|floor| floor.at(location)).fold(own, u32::max);
         let newest = at.newest();
         let number = if oldest == newest { newest } else { newest - pick(newest - oldest + 1) };
-        at.stored[number as usize].value
+        let Stored { value, view } = &at.stored[number as usize];
+        (*value, view.clone())
     }
 
     /// A walker's read-modify-write of the newest value. No thread learns from it, and it hides nothing that the value

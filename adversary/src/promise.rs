@@ -30,6 +30,8 @@ pub enum Promise {
     ElsewhereDone,
     /// The kernel's root is loaded when `load_kernel_root` returns.
     RootLeaves,
+    /// A walker that finds a table reads in it nothing older than what was stored before the way to it.
+    WalksFollow,
     /// A walker sets an entry's mark of a store only if the entry still is as it was read, in one step.
     MarksAtomic,
     /// Sequentially consistent accesses and fences are ordered among each other, on all CPUs.
@@ -40,7 +42,7 @@ pub enum Promise {
 }
 
 /// All promises.
-pub const PROMISES: [Promise; 15] = [
+pub const PROMISES: [Promise; 16] = [
     Promise::InterruptCarries,
     Promise::WalksEnd,
     Promise::WaysGo,
@@ -53,6 +55,7 @@ pub const PROMISES: [Promise; 15] = [
     Promise::DevicesDone,
     Promise::ElsewhereDone,
     Promise::RootLeaves,
+    Promise::WalksFollow,
     Promise::MarksAtomic,
     Promise::Consistent,
     Promise::MultiCopyAtomic,

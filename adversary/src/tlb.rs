@@ -1,7 +1,10 @@
 //! A CPU's TLB: it never evicts by itself, and holds entries of every size and the walker's tables of every level.
 
+use std::rc::Rc;
+
 use ceasefire::{Asid, Extent, Flush};
 
+use crate::ordering::View;
 use crate::paging::Read;
 use crate::tables::PAGE_SHIFT;
 
@@ -45,7 +48,7 @@ impl Filled {
 }
 
 /// A table that the walker remembers for a range of pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Walked {
     pub(crate) tag: Tag,
     /// The level of the table, and the pages that it translates: all that are `prefix` after a shift.
@@ -55,10 +58,12 @@ pub(crate) struct Walked {
     pub(crate) table: u32,
     pub(crate) allocation: u32,
     pub(crate) at: u64,
+    /// What the way to the table carries.
+    pub(crate) way: Option<Rc<View>>,
 }
 
 /// A walk under way: the last table that it found, and the pages that it goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Walking {
     pub(crate) tag: Tag,
     pub(crate) root: u32,
@@ -70,6 +75,8 @@ pub(crate) struct Walking {
     pub(crate) at: u64,
     /// The last moment at which its last level is known to have stood.
     pub(crate) read: u64,
+    /// What the way to the table carries.
+    pub(crate) way: Option<Rc<View>>,
 }
 
 /// The entries of one CPU, or of one device.
@@ -161,7 +168,7 @@ impl Tlb {
     /// The lowest table that the walker remembers for a page.
     pub(crate) fn way(&self, tag: Tag, page: u64) -> Option<Walked> {
         let leads = |way: &&Walked| way.tag == tag && page >> way.shift == way.prefix;
-        self.walked.iter().filter(leads).min_by_key(|way| way.level).copied()
+        self.walked.iter().filter(leads).min_by_key(|way| way.level).cloned()
     }
 
     pub(crate) fn remember(&mut self, way: Walked) {

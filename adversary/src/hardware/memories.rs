@@ -6,7 +6,6 @@ use std::rc::Rc;
 use ceasefire_atomics::{Checker, Ordering, Place};
 
 use super::Hardware;
-use crate::ordering::View;
 use crate::promise::Promise;
 use crate::schedule::{self, below};
 use crate::sites::{self, common, Access, Kind, Site};
@@ -56,7 +55,7 @@ impl Checker for Memories {
     fn load(&self, location: u32, order: Ordering) -> u64 {
         let machine = &*self.0;
         if machine.looking.get() {
-            return machine.views.borrow().peek(machine.me(), location, &View::default(), &mut |_| 0);
+            return machine.views.borrow().peek(machine.me(), location, [], &mut |_| 0).0;
         }
         if let Some(thread) = machine.walker.get() {
             let cpus = machine.cores.len();
@@ -69,8 +68,11 @@ impl Checker for Memories {
                 newer.set(self.pick(bound));
                 newer.get()
             };
-            let value = machine.views.borrow().peek(thread, location, &floor.borrow(), pick);
+            let (floor, way) = (floor.borrow(), machine.way.take());
+            let floors = [&*floor].into_iter().chain(way.as_deref());
+            let (value, carried) = machine.views.borrow().peek(thread, location, floors, pick);
             machine.walked.set((location, newer.get()));
+            machine.way.replace(carried);
             return value;
         }
         self.note(Kind::Load, order);

@@ -121,6 +121,8 @@ pub(crate) struct Hardware {
     stored: RefCell<Vec<Vec<(u64, u64)>>>,
     /// The location that a walker has read last, and how many newer values it had.
     walked: Cell<(u32, u32)>,
+    /// Before a walker reads: what the way to the table carried. Afterwards: what the entry carried.
+    way: RefCell<Option<Rc<View>>>,
     moment: Cell<u64>,
     time: Cell<u64>,
     /// Where shuttle may let another CPU go on.
@@ -182,6 +184,7 @@ impl Hardware {
             views: RefCell::new(views),
             stored: RefCell::default(),
             walked: Cell::new((0, 0)),
+            way: RefCell::default(),
             moment: Cell::new(1),
             time: Cell::new(0),
             point: AtomicBool::new(false),

@@ -1,6 +1,9 @@
 //! Walkers: they fill entries for accesses and by themselves, and read page tables as their CPU may see them.
 
+use std::rc::Rc;
+
 use super::Hardware;
+use crate::ordering::View;
 use crate::paging::Read;
 use crate::promise::Promise;
 use crate::rule::Rule;
@@ -15,12 +18,20 @@ pub(super) enum Walk {
 }
 
 impl Hardware {
-    /// Reads as the walker of a thread.
+    /// Accesses tables as the walker of a thread.
     fn as_walker<R>(&self, thread: usize, body: impl FnOnce() -> R) -> R {
         let before = self.walker.replace(Some(thread));
         let result = body();
         self.walker.set(before);
         result
+    }
+
+    /// Reads an entry as the walker of a thread, and what the entry carries. The address of the entry depends on the way
+    /// to its table, so no processor reads it earlier (Linux: the comment in `pmd_install`).
+    fn read_as_walker(&self, thread: usize, walk: &Walking, index: usize) -> (Read, Option<Rc<View>>) {
+        self.way.replace(walk.way.clone().filter(|_| self.keeps(Promise::WalksFollow)));
+        let read = self.as_walker(thread, || self.paging.read(self, walk.table, index, walk.level));
+        (read, self.way.take())
     }
 
     /// The first table of a walk: the lowest that the walker remembers, or the root.
@@ -34,8 +45,8 @@ impl Hardware {
         let at = self.tick();
         match tlb.way(tag, page) {
             // As old as the way that it takes.
-            Some(Walked { level, table, allocation, at, .. }) => {
-                Walking { tag, root, page, level, table, allocation, at, read: at }
+            Some(Walked { level, table, allocation, at, way, .. }) => {
+                Walking { tag, root, page, level, table, allocation, at, read: at, way }
             }
             None => Walking {
                 tag,
@@ -46,6 +57,7 @@ impl Hardware {
                 allocation,
                 at,
                 read: at,
+                way: None,
             },
         }
     }
@@ -60,7 +72,7 @@ impl Hardware {
         }
         let shape = self.paging.shape();
         let index = shape.index(walk.page, walk.level);
-        let pte = self.as_walker(thread, || self.paging.read(self, walk.table, index, walk.level));
+        let (pte, way) = self.read_as_walker(thread, &walk, index);
         if !pte.present {
             return Walk::Nothing;
         }
@@ -73,8 +85,9 @@ impl Hardware {
         let (level, table, allocation) = (walk.level - 1, pte.frame, pte.number);
         let shift = shape.bits * walk.level;
         let prefix = walk.page >> shift;
-        tlb.remember(Walked { tag: walk.tag, level, shift, prefix, table, allocation, at: walk.at });
-        Walk::On(Walking { level, table, allocation, ..walk })
+        let (tag, at) = (walk.tag, walk.at);
+        tlb.remember(Walked { tag, level, shift, prefix, table, allocation, at, way: way.clone() });
+        Walk::On(Walking { level, table, allocation, way, ..walk })
     }
 
     /// Marks the entry that a walk has read. `None` if it is another by now.

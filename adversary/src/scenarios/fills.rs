@@ -6,6 +6,7 @@ use super::{breaking, one_page, stores, unmaps, without};
 use crate::promise::Promise;
 use crate::rule::Rule::{Ends, R1, R2, R3, R7};
 use crate::scenario::{Carried, Scenario, PLAIN};
+use crate::tables::HUGE_PAGES;
 
 pub(super) static SCENARIOS: &[Scenario] = &[
     Scenario {
@@ -52,6 +53,33 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         carried: Carried::Broadcasts,
         before: one_page,
         programs: &[|kernel| kernel.unmap_with_table(&kernel.space(0), 0), stores],
+        ..PLAIN
+    },
+    Scenario {
+        name: "H9-walk-that-overtakes-the-way",
+        source: "Linux, the comment in pmd_install",
+        guards: &[(&[breaking(Promise::WalksFollow)], &[R1, R3])],
+        before: |kernel| {
+            let spaces = [kernel.add_space(), kernel.add_space()];
+            kernel.map(&spaces[0], 0, true);
+            kernel.map(&spaces[1], HUGE_PAGES, true);
+        },
+        programs: &[
+            // The other space's table is made in the frame of this one's.
+            |kernel| {
+                kernel.unmap_with_table(&kernel.space(0), 0);
+                let other = kernel.space(1);
+                let shared = kernel.peek(&other, HUGE_PAGES).frame();
+                kernel.map_frame(&other, 1, shared, true);
+            },
+            |kernel| {
+                kernel.run(&kernel.space(1));
+                for _ in 0..8 {
+                    kernel.load(0);
+                }
+                kernel.leave();
+            },
+        ],
         ..PLAIN
     },
 ];

@@ -111,6 +111,19 @@ fn lazy_and_idle_cpus_and_those_on_the_kernels_own_tables_are_reached() {
     assert_eq!((m.loaded_asid(), m.root(2)), (None, m.root(1)), "the lazy CPU keeps its space");
 }
 
+/// The kernel and each space count their flushes separately.
+#[test]
+fn a_cpu_that_has_done_many_flushes_of_its_space_does_the_first_of_the_kernel() {
+    let m = started(machine(2), 2);
+    let p = m.space(1);
+    m.switch(1, &p);
+    for _ in 0..5 {
+        m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
+    }
+    m.flush_kernel(Flush::page(PAGE, PageSize::KIB_4));
+    assert_eq!(cached(&m, 2, 1), [false, false]);
+}
+
 #[test]
 fn a_range_beyond_the_ceiling_is_flushed_as_everything() {
     let m = started(machine(2), 2);

@@ -103,6 +103,19 @@ fn a_flush_of_everything_on_a_cpu_settles_what_it_owes() {
 }
 
 #[test]
+fn a_cpu_on_the_kernels_own_tables_is_not_interrupted_when_its_debt_is_paid() {
+    let m = lazy_until(2, Payment::Demand);
+    let (p, stamp) = owing(&m);
+    drop(m.on(1, Engine::unload));
+    assert!(!m.is_settled(stamp));
+    m.pay_all();
+    assert!(m.is_settled(stamp));
+    assert_eq!(m.interrupted(), []);
+    m.switch(1, &p);
+    assert_eq!(m.usable(1), []);
+}
+
+#[test]
 fn a_lazy_cpu_keeps_its_tables_at_its_own_tick() {
     let m = lazy(2);
     let (_, stamp) = owing(&m);

@@ -182,6 +182,32 @@ fn a_cpu_that_is_switching_keeps_a_transition_open() {
     }
 }
 
+/// A CPU comes back to a space, under a slot that misses no flush. While it switches, the space gets an ASID, and the next
+/// flush is of a page that the CPU has cached.
+#[test]
+fn a_cpu_that_is_switching_is_asked_in_a_transition() {
+    if MAX_CPUS < 5 {
+        return;
+    }
+    for point in [Point::BeforeRoot, Point::AfterRoot] {
+        let m = hybrid(5, 2);
+        let (p, q) = (m.space(1), m.space(2));
+        run(&m, &p);
+        m.switch(3, &p);
+        m.fill(3, PAGE, 1);
+        m.switch(3, &q);
+        let space = p.clone();
+        m.at(point, move |m| {
+            m.on(0, |engine| engine.flush(&space, Flush::page(9 * PAGE, PageSize::KIB_4)));
+            assert!(space.asid().is_some(), "wide");
+            m.on(4, |engine| engine.flush(&space, Flush::page(PAGE, PageSize::KIB_4)));
+        });
+        m.switch(3, &p);
+        m.deliver_all();
+        assert_eq!(m.cached(3, PAGE), None, "{point:?}");
+    }
+}
+
 /// A batch records a page of a space on slots. Before it flushes, the space gets an ASID and loses it again.
 #[test]
 fn a_batchs_records_from_before_a_transition_are_flushed_after_it() {
