@@ -60,11 +60,14 @@ impl Hardware {
 
     /// From now on, stores to the frame must set its mark anew.
     ///
-    /// The page that was `put` into the frame with this allocation is clean, and the CPU must know of the last store to
-    /// it. It may have left the frame since.
+    /// With `put`, it is the page that was put into the frame with this allocation that is clean, and the CPU must know
+    /// of the last store to it. The page may have left the frame since; then nothing is said of the next one.
     pub(crate) fn declare_clean(&self, frame: u32, put: Option<u32>) {
         let Frame { stored, allocation, .. } = self.frames.borrow()[frame as usize];
-        if put == Some(allocation) && self.misses(stored) {
+        if put.is_some_and(|put| put != allocation) {
+            return;
+        }
+        if put.is_some() && self.misses(stored) {
             let what = format!("frame {frame} is clean for a CPU that does not know of the last store to it");
             self.break_rule(Rule::R5, self.me(), what);
         }
