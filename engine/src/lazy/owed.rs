@@ -106,7 +106,14 @@ impl<P: Platform> Engine<P> {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
+
+    #[test]
+    fn a_thing_that_owes_shows_its_debt() {
+        assert_eq!(std::format!("{}", Owed::new("page 3", Stamp::stored(5))), "page 3 owing 5");
+    }
 
     #[test]
     fn two_things_that_merge_owe_the_newer_debt() {

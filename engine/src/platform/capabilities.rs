@@ -99,6 +99,7 @@ impl Broadcast {
         if limit < least {
             return Err(BroadcastError::BuiltForFewer { limit, least });
         }
+        // Equivalent mutant `replace > with >=`: equal numbers are the same number.
         let asids = if asids > limit { limit } else { asids };
         Ok(Self { asids, pages: if pages == 0 { 1 } else { pages }, holders })
     }
@@ -163,6 +164,7 @@ mod tests {
         let wide = |limit| Broadcast::within(limit, 4094, 8, Holders::Wide);
         assert_eq!(wide(100).map(Broadcast::asids), Ok(100));
         assert_eq!(wide(6), Err(BroadcastError::BuiltForFewer { limit: 6, least: 7 }));
+        assert_eq!(wide(7).map(Broadcast::asids), Ok(7));
         let none = Broadcast::within(0, 256, 8, Holders::Every).expect_err("there are none");
         let message = std::format!("{none}");
         assert_eq!(message, "the engine was built with CEASEFIRE_MAX_ASIDS=0: broadcasts need at least 1");

@@ -80,6 +80,22 @@ mod tests {
     }
 
     #[test]
+    fn more_cpus_are_needed_to_get_an_asid_than_to_keep_it() {
+        let wide = |holds, running| Look { running, ..look(holds, 0, 0) }.is_wide();
+        assert!(wide(false, WIDE) && !wide(false, WIDE - 1));
+        assert!(wide(true, 2) && !wide(true, 1));
+    }
+
+    #[test]
+    fn a_narrow_space_keeps_its_asid_for_a_while() {
+        let deserves = |holds, narrow| Look { running: 1, narrow, ..look(holds, 0, 0) }.deserves(WIDE);
+        assert!(deserves(true, 0) && deserves(true, PATIENCE - 1) && !deserves(true, PATIENCE));
+        assert!(!deserves(true, PATIENCE + 1) && !deserves(false, 0));
+        let slow = look(true, 10, 16);
+        assert!(!slow.deserves(WIDE), "broadcasts must pay");
+    }
+
+    #[test]
     fn broadcasts_pay_unless_they_are_known_to_be_slower() {
         assert!(look(false, 0, 0).pays() && look(false, 0, 9).pays() && look(false, 5, 0).pays());
         assert!(look(false, 5, 5).pays() && !look(false, 5, 6).pays());

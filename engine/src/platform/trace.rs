@@ -49,3 +49,32 @@ pub struct FlushEvent {
     /// The space; [`SpaceId::NONE`] for a batch over several spaces.
     pub space: SpaceId,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `perf` and `trace-cmd` print these (Linux: `TLB_FLUSH_REASON`).
+    #[test]
+    fn reasons_that_linux_has_are_called_as_there() {
+        let reasons = [
+            Reason::TaskSwitch,
+            Reason::RemoteShootdown,
+            Reason::LocalShootdown,
+            Reason::LocalSpaceShootdown,
+            Reason::RemoteSend,
+            Reason::RemoteWrongCpu,
+        ];
+        assert_eq!(
+            reasons.map(Reason::name),
+            [
+                "flush on task switch",
+                "remote shootdown",
+                "local shootdown",
+                "local mm shootdown",
+                "remote ipi send",
+                "remote wrong cpu",
+            ]
+        );
+    }
+}

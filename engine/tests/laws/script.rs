@@ -158,6 +158,8 @@ pub(crate) struct Script {
     log: RefCell<Vec<Event>>,
     hook: RefCell<Option<Hook>>,
     time: Cell<u64>,
+    /// The results of looks at spaces.
+    looks: RefCell<Vec<Look>>,
     /// The number of fills and broadcasts so far, which gives their order.
     moment: Cell<u64>,
     pins: Cell<u32>,
@@ -455,6 +457,7 @@ unsafe impl Platform for Script {
 
     /// Two CPUs are wide, and a space that is not wide gives its ASID back at once.
     fn deserves_asid(&self, _: &AddressSpace, look: Look) -> bool {
+        self.looks.borrow_mut().push(look);
         look.running >= 2
     }
 
@@ -573,6 +576,7 @@ pub(crate) fn within(cpus: usize, capabilities: Capabilities, ceiling: u32, boun
         queued: RefCell::default(),
         log: RefCell::default(),
         hook: RefCell::default(),
+        looks: RefCell::default(),
         time: Cell::new(0),
         moment: Cell::new(0),
         pins: Cell::new(0),
@@ -680,6 +684,11 @@ impl Machine {
     /// The timer of `cpu` ticks. True if a debt is too old.
     pub(crate) fn tick(&self, cpu: usize) -> bool {
         self.on(cpu, |engine| engine.platform().interrupts_off(|| engine.tick()))
+    }
+
+    /// The result of the last look at a space.
+    pub(crate) fn last_look(&self) -> Look {
+        *self.platform().looks.borrow().last().expect("a flush, and then a look")
     }
 
     /// Time passes.

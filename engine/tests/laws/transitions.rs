@@ -383,6 +383,59 @@ fn an_asid_that_comes_after_the_end_of_its_space_is_given_back() {
     assert_eq!(r.asid().map(ceasefire::Asid::get), Some(asid));
 }
 
+/// Both ASIDs were given back, so the CPU that takes one first makes all CPUs flush. Meanwhile another CPU finds the
+/// space wide too.
+#[test]
+fn a_space_gets_one_asid_if_two_cpus_find_it_wide_at_once() {
+    let (m, p) = busy(2);
+    let s = m.space(5);
+    global(&m, &p);
+    run(&m, &s);
+    global(&m, &s);
+    for cpu in [1, 2] {
+        drop(m.on(cpu, ceasefire::Engine::unload));
+    }
+    assert_eq!((m.retire(&p), m.retire(&s)), (Ok(()), Ok(())));
+    let q = m.space(2);
+    run(&m, &q);
+    let other = q.clone();
+    m.at(Point::BroadcastWait, move |m| m.on(3, |_| flush(m, &other)));
+    flush(&m, &q);
+    assert!(q.asid().is_some());
+    let r = m.space(3);
+    run(&m, &r);
+    flush(&m, &r);
+    assert!(r.asid().is_some() && r.asid() != q.asid(), "there are two");
+}
+
+#[test]
+fn a_look_knows_how_long_flushes_took_and_broadcasts_fade_without_an_asid() {
+    let (m, p) = busy(2);
+    m.pass(1 << 20);
+    m.at(Point::Wait, |m| m.pass(1000));
+    flush(&m, &p);
+    let first = m.last_look();
+    assert!((1000..1100).contains(&first.interrupt_ns) && first.broadcast_ns == 0, "{first:?}");
+    flush(&m, &p);
+    m.at(Point::BroadcastWait, |m| m.pass(1600));
+    flush(&m, &p);
+    assert!(p.asid().is_some());
+    let known = m.last_look().broadcast_ns;
+    assert!((1600..1700).contains(&known), "{known}");
+    // Flushes of no time: an average falls by an eighth with each, and by nothing else.
+    flush(&m, &p);
+    flush(&m, &p);
+    let (held, kept) = (m.last_look().broadcast_ns, known - known / 8);
+    assert!((kept - kept / 8..kept - kept / 8 + 16).contains(&held), "{held}");
+    drop(m.on(2, ceasefire::Engine::unload));
+    (0..3).for_each(|_| flush(&m, &p));
+    assert_eq!(p.asid(), None);
+    flush(&m, &p);
+    let before = m.last_look().broadcast_ns;
+    flush(&m, &p);
+    assert_eq!(m.last_look().broadcast_ns, before - before / 16);
+}
+
 /// A kernel thread that borrows the space flushes it. Its own CPU must not keep the transition open.
 #[test]
 fn a_flusher_that_is_lazy_in_the_space_makes_the_transition_too() {
