@@ -95,13 +95,13 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
                 wait(&|| !self.flushing.load(Ordering::Relaxed));
                 continue;
             }
-            let any = self.freed.load(Ordering::Relaxed) >= worth && self.flush_freed(&asids, &mut flush);
+            if self.freed.load(Ordering::Relaxed) >= worth {
+                self.flush_freed(&asids, &mut flush);
+            }
             // Unseen down to Relaxed: the model makes exchanges in their order, the language does not.
             self.flushing.store(false, Ordering::Release);
-            if !any {
-                // Another CPU may have ended a flush between the search and this point.
-                return self.claim(&asids);
-            }
+            // It also finds what another CPU's flush has made unused between the search and this point.
+            return self.claim(&asids);
         }
     }
 
@@ -133,6 +133,7 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
                     return None;
                 }
                 let number = unused.trailing_zeros();
+                // Equivalent mutant `replace | with ^`: the bit was 0.
                 let taken = join(low | 1 << number, high);
                 match self.words[index].compare_exchange_weak(
                     word,
@@ -150,8 +151,8 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
         })
     }
 
-    /// Moves all `freed` ASIDs to `unused`, by way of a flush. True if there were any.
-    fn flush_freed(&self, asids: &Range<u32>, flush: &mut impl FnMut()) -> bool {
+    /// Moves all `freed` ASIDs to `unused`, by way of a flush, if there are any.
+    fn flush_freed(&self, asids: &Range<u32>, flush: &mut impl FnMut()) {
         let freed_to_flushing = |(low, high): (u32, u32)| (low & !high, high);
         // `flushing` is the high bit without the low.
         let flushing_to_unused = |(low, high): (u32, u32)| (low, high & low);
@@ -171,7 +172,6 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
             }
             self.next.store(0, Ordering::Relaxed);
         }
-        moved > 0
     }
 }
 
@@ -233,6 +233,15 @@ mod tests {
             assert!(!given.contains(&0) && given.iter().all(|asid| u32::from(*asid) < count));
             assert_eq!(take(&asids, count), None, "of {count}");
         }
+    }
+
+    /// The count of freed ASIDs is below zero for a moment: see `flush_freed`.
+    #[test]
+    fn a_search_that_finds_none_freed_flushes_nothing() {
+        let asids = Box::new(GlobalAsids::new());
+        assert_eq!(take(&asids, 2), Some(1));
+        asids.freed.store(u32::MAX, Ordering::Relaxed);
+        assert_eq!(asids.take(1..2, 1, || unreachable!("none is freed"), alone), None);
     }
 
     /// The defect in Linux's allocator: the last ASID is taken, freed ones lie below it, and the search starts above

@@ -138,6 +138,15 @@ fn a_space_that_ends_while_it_moves_to_an_asid_keeps_it_from_others_until_no_cpu
     assert_eq!(m.cached(1, PAGE), None);
 }
 
+#[test]
+fn a_space_that_is_dropped_before_its_end_is_counted() {
+    let m = broadcasting(2, 3);
+    let before = Engine::<crate::script::Script>::leaked_asids();
+    drop(m.space(1));
+    // Other tests may drop spaces at the same time.
+    assert!(Engine::<crate::script::Script>::leaked_asids() > before);
+}
+
 /// Histories of the next test.
 const SEEDS: u32 = 300;
 
