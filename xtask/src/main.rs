@@ -9,6 +9,7 @@ mod failure;
 mod guests;
 mod json_file;
 mod kernel;
+mod linux;
 mod mutants;
 mod nightly;
 mod page;
@@ -40,6 +41,10 @@ tasks:
                                     --quick      only the instruction counts: exact, within a minute
                                     --json FILE  the results as JSON; - for standard output, without tables
   guests [6.1|6.12|7.2]...        records loads on Linux guests of these kernels; needs Debian's `qemu-system-x86`
+  linux fetch|build               the sources of Linux 7.2 with the series of linux-lazy/, and a kernel with and without it
+  linux boot stock|lazy [COMMAND] one of them in QEMU; needs Debian's `qemu-system-x86`, `busybox-static`, `e2fsprogs`
+  linux test [SECONDS]            the series' own test on it (60)
+  linux compare [BOOTS]           TLB interrupts per page on both, boot by boot in turn (5)
   mutants engine|memory           changes the crate in one place at a time; a change that no test notices must be explained
                                     --shard K/N  only every N-th change, from the K-th on
                                     --check      only checks that each explanation is of a change; runs no tests
@@ -83,6 +88,7 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
             Ok(())
         }
         ["kernel", options @ ..] => kernel::run(&kernel::Options::parse(options)?),
+        ["linux", options @ ..] => linux::run(&linux::Options::parse(options)?),
         ["mutants", options @ ..] => mutants::run(&mutants::Options::parse(options)?),
         ["nightly", options @ ..] => nightly::run(&nightly::Options::parse(options)?),
         ["page"] => page::run(),
@@ -97,7 +103,7 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
             programs::run(&Workspace::load()?, &programs::Options::parse(options)?, programs::Build::Checked)
         }
         [unknown, ..] => Err(Failure::usage(format!(
-            "unknown task `{unknown}`; known: test, adopt, bench, guests, kernel, mutants, nightly, page, picture, programs, python and help"
+            "unknown task `{unknown}`; known: test, adopt, bench, guests, kernel, linux, mutants, nightly, page, picture, programs, python and help"
         ))),
     }
 }

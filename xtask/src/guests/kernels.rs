@@ -17,7 +17,7 @@ const MODULES: [&str; 6] =
     ["virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk"];
 
 /// Fetches packages by their names and unpacks them into a folder.
-pub(super) fn unpack(packages: &[String], into: &Path) -> Result<(), Failure> {
+pub(crate) fn unpack(packages: &[String], into: &Path) -> Result<(), Failure> {
     let folder = into.join("packages");
     make(&folder)?;
     failure::run(Command::new("apt-get").args(["--quiet", "download"]).args(packages).current_dir(&folder))?;
@@ -69,7 +69,7 @@ fn is_newer(release: (&str, bool), known: (&str, bool)) -> bool {
 }
 
 /// A file of unpacked packages, by a pattern of its path.
-pub(super) fn file(unpacked: &Path, pattern: &str) -> Result<PathBuf, Failure> {
+pub(crate) fn file(unpacked: &Path, pattern: &str) -> Result<PathBuf, Failure> {
     let found = find(unpacked, pattern)?.into_iter().next();
     found.ok_or_else(|| Failure::new(format!("the packages in {} have no {pattern}", unpacked.display())))
 }

@@ -4,10 +4,10 @@
 //! Debian; `init` is the first program of a guest, and `short` runs a command where memory is short. The recordings
 //! come out on a disk.
 
+mod files;
 mod kernels;
 
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -16,7 +16,9 @@ use serde_json::Value;
 use crate::failure::{self, Failure};
 use crate::table;
 use crate::workspace::Workspace;
+pub(crate) use files::{make, pack, program, unwritten, write};
 use kernels::KERNELS;
+pub(crate) use kernels::{file, unpack};
 
 /// The loads: the name of the recording, and the command. Migration takes long on kernels that flush page by page, so
 /// it is small.
@@ -131,29 +133,13 @@ impl Guest {
         let loads = LOADS.map(|(name, command)| format!("{name} {command}\n")).concat();
         write(&root.join("loads"), loads.as_bytes())?;
         kernels::modules(&packages, &root.join("modules"))?;
-        self.archive(&root, &busybox)?;
+        pack(&root, &busybox, &self.path("root.cpio"))?;
         for (name, bytes) in DISKS {
             let path = self.path(name);
             let made = File::create(&path).and_then(|file| file.set_len(bytes));
             made.map_err(|error| unwritten(&path, &error))?;
         }
         Ok(())
-    }
-
-    /// Packs the file system as the kernel unpacks it.
-    fn archive(&self, root: &Path, busybox: &Path) -> Result<(), Failure> {
-        let names = failure::output(Command::new("find").arg(".").current_dir(root))?.stdout;
-        let path = self.path("root.cpio");
-        let archive = File::create(&path).map_err(|error| unwritten(&path, &error))?;
-        let mut command = Command::new(busybox);
-        command.args(["cpio", "-o", "-H", "newc"]).current_dir(root).stdin(Stdio::piped()).stdout(archive);
-        let failed =
-            |error: &std::io::Error| Failure::new(format!("cannot pack {}: {error}", root.display()));
-        let mut packing = command.spawn().map_err(|error| failed(&error))?;
-        let written = packing.stdin.take().map_or(Ok(()), |mut input| input.write_all(&names));
-        let ended = packing.wait().map_err(|error| failed(&error))?;
-        written.map_err(|error| failed(&error))?;
-        ended.success().then_some(()).ok_or_else(|| Failure::new(format!("cannot pack {}", root.display())))
     }
 
     /// Boots the guest, which ends by itself, and takes its recordings out.
@@ -193,23 +179,4 @@ impl Guest {
         };
         LOADS.iter().map(row).collect()
     }
-}
-
-fn make(folder: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(folder).map_err(|error| unwritten(folder, &error))
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    fs::write(path, bytes).map_err(|error| unwritten(path, &error))
-}
-
-/// Writes a script that can be executed.
-fn program(path: &Path, text: &str) -> Result<(), Failure> {
-    use std::os::unix::fs::PermissionsExt as _;
-    write(path, text.as_bytes())?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).map_err(|error| unwritten(path, &error))
-}
-
-fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot write {}: {error}", path.display()))
 }

@@ -1,0 +1,46 @@
+//! A kernel, from one configuration for both.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+
+use super::{source, Kernel};
+use crate::failure::{self, Failure};
+use crate::guests;
+use crate::workspace::Workspace;
+
+/// The kernel that [`run`] makes.
+pub(super) fn image(workspace: &Workspace, kernel: Kernel) -> PathBuf {
+    objects(workspace, kernel).join("arch/x86/boot/bzImage")
+}
+
+fn objects(workspace: &Workspace, kernel: Kernel) -> PathBuf {
+    workspace.target.join("linux").join(kernel.name()).join("build")
+}
+
+pub(super) fn run(workspace: &Workspace, kernel: Kernel) -> Result<(), Failure> {
+    let (source, objects) = (source::folder(workspace, kernel), objects(workspace, kernel));
+    if !source.join("Makefile").is_file() {
+        return Err(Failure::new("the sources are missing: `cargo xtask linux fetch`"));
+    }
+    guests::make(&objects)?;
+    let make = |target: &str| {
+        let mut make = Command::new("make");
+        make.arg("--silent").arg("-C").arg(&source).arg(format!("O={}", objects.display())).arg(target);
+        make
+    };
+    failure::run(&mut make("tinyconfig"))?;
+    let file = workspace.root.join("linux-lazy/config");
+    let wanted =
+        fs::read_to_string(&file).map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
+    let own = if kernel == Kernel::Lazy { "CONFIG_LAZY_UNMAP=y\n" } else { "" };
+    let path = objects.join(".config");
+    let tiny =
+        fs::read_to_string(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    // The last line of an option counts.
+    guests::write(&path, format!("{tiny}{wanted}{own}").as_bytes())?;
+    failure::run(&mut make("olddefconfig"))?;
+    let jobs = thread::available_parallelism().map_or(1, usize::from);
+    failure::run(make("bzImage").arg(format!("-j{jobs}")))
+}
