@@ -388,24 +388,24 @@ fn an_asid_that_comes_after_the_end_of_its_space_is_given_back() {
 #[test]
 fn a_space_gets_one_asid_if_two_cpus_find_it_wide_at_once() {
     let (m, p) = busy(2);
-    let s = m.space(5);
+    let other = m.space(5);
     global(&m, &p);
-    run(&m, &s);
-    global(&m, &s);
+    run(&m, &other);
+    global(&m, &other);
     for cpu in [1, 2] {
         drop(m.on(cpu, ceasefire::Engine::unload));
     }
-    assert_eq!((m.retire(&p), m.retire(&s)), (Ok(()), Ok(())));
+    assert_eq!((m.retire(&p), m.retire(&other)), (Ok(()), Ok(())));
     let q = m.space(2);
     run(&m, &q);
-    let other = q.clone();
-    m.at(Point::BroadcastWait, move |m| m.on(3, |_| flush(m, &other)));
+    let same = q.clone();
+    m.at(Point::BroadcastWait, move |m| m.on(3, |_| flush(m, &same)));
     flush(&m, &q);
     assert!(q.asid().is_some());
-    let r = m.space(3);
-    run(&m, &r);
-    flush(&m, &r);
-    assert!(r.asid().is_some() && r.asid() != q.asid(), "there are two");
+    let next = m.space(3);
+    run(&m, &next);
+    flush(&m, &next);
+    assert!(next.asid().is_some() && next.asid() != q.asid(), "there are two");
 }
 
 #[test]
