@@ -70,6 +70,14 @@ struct Stored {
     write: Write,
 }
 
+/// Zeros that a call fills pages with, also in a mapping that is made meanwhile.
+#[derive(Debug)]
+struct Zeroed {
+    space: u64,
+    pages: Range<u64>,
+    write: Write,
+}
+
 /// A fork. A mapping that was made meanwhile may be the child's too.
 #[derive(Debug)]
 struct Fork {
@@ -84,6 +92,7 @@ pub(super) struct Words {
     mappings: Vec<Mapping>,
     file: Vec<History>,
     stored: Vec<Stored>,
+    zeroed: Vec<Zeroed>,
     /// The spaces in which calls are making mappings now, and when each began.
     mapping: Vec<(u64, u64)>,
     forks: Vec<Fork>,
@@ -128,8 +137,16 @@ impl Words {
                     && [space, owner].contains(&stored.space)
                     && mapping.pages.contains(&stored.page)
             };
-            let found: Vec<_> =
+            let mut found: Vec<_> =
                 self.stored.iter().filter(found).map(|stored| (stored.page, stored.write)).collect();
+            // So may calls that began to fill its address with zeros before it was there. The file keeps its words.
+            let zeroed = self.zeroed.iter().filter(|zeroed| {
+                zeroed.write.end >= life.start && [space, owner].contains(&zeroed.space) && first.is_none()
+            });
+            for zeroed in zeroed {
+                let there = zeroed.pages.clone().filter(|page| mapping.pages.contains(page));
+                found.extend(there.map(|page| (page, zeroed.write)));
+            }
             for (page, write) in found {
                 Self::history(&mut self.file, &mut mapping, page).0.push(Write { sure: false, ..write });
             }
@@ -221,11 +238,13 @@ impl Words {
 
     /// A call begins to fill pages of private memory with zeros, or may do so later if it is not `sure`.
     pub(super) fn zeroes(&mut self, space: u64, pages: &Range<u64>, begin: u64, sure: bool) {
+        let write = Write { word: 0, begin, end: u64::MAX, sure };
+        self.zeroed.push(Zeroed { space, pages: pages.clone(), write });
         for mapping in &mut self.mappings {
             if let (true, Backing::Own(own)) = (mapping.space == space, &mut mapping.backing) {
                 for page in pages.clone().filter(|page| mapping.pages.contains(page)) {
                     let at = (page - mapping.pages.start) as usize;
-                    own[at].0.push(Write { word: 0, begin, end: u64::MAX, sure });
+                    own[at].0.push(write);
                 }
             }
         }
@@ -251,7 +270,9 @@ impl Words {
             Backing::File(_) => None,
         });
         let pages = own.flatten().chain(&mut self.file);
-        for write in pages.flat_map(|page| &mut page.0).filter(|write| write.begin == begin) {
+        let zeroed = self.zeroed.iter_mut().map(|zeroed| &mut zeroed.write);
+        let writes = pages.flat_map(|page| &mut page.0).chain(zeroed);
+        for write in writes.filter(|write| write.begin == begin) {
             write.end = write.end.min(now);
             write.sure &= succeeded;
         }
@@ -303,6 +324,22 @@ mod tests {
             words.stored(SPACE, 1, 8, 40, 41);
             assert!(!words.allows(SPACE, 1, 0, 42, 42));
         }
+    }
+
+    /// Pages 1 to 3 are discarded while another CPU unmaps them, maps memory there and stores to it.
+    #[test]
+    fn zeros_may_reach_a_mapping_that_is_made_meanwhile() {
+        let mut words = words();
+        words.zeroes(SPACE, &(1..3), 30, true);
+        words.unmapped(SPACE, 1, 34);
+        words.maps(SPACE, 36);
+        words.mapped(SPACE, Some(1..2), None, 36..38);
+        words.stored(SPACE, 1, 8, 40, 41);
+        words.done(30, 44, true);
+        let mut allowed = |word| words.allows(SPACE, 1, word, 50, 51);
+        assert!(allowed(0) && allowed(8) && !allowed(6));
+        words.stored(SPACE, 1, 9, 60, 61);
+        assert!(!words.allows(SPACE, 1, 0, 62, 63), "the call is over");
     }
 
     #[test]

@@ -73,8 +73,10 @@ impl Guest {
             fs::copy(from, &to).map(|_| ()).map_err(|error| guests::unwritten(&to, &error))
         };
         copy(busybox, "bin/busybox")?;
-        let example = "build --release --quiet --target x86_64-unknown-linux-gnu --package ceasefire-linux --example guest_loads";
-        failure::run(workspace.cargo(example).env("RUSTFLAGS", "-C target-feature=+crt-static"))?;
+        let build = format!(
+            "build --release --quiet --target {TARGET} --package ceasefire-linux --example guest_loads"
+        );
+        failure::run(workspace.cargo(&build).env("RUSTFLAGS", "-C target-feature=+crt-static"))?;
         copy(&workspace.target.join(TARGET).join("release/examples/guest_loads"), "bin/guest_loads")?;
         let mut compile = Command::new("cc");
         compile
