@@ -177,6 +177,9 @@ fn a_switch_delays_the_end_and_decides_it_only_if_the_cpu_then_runs_the_space() 
             while retired.lock().expect("not poisoned").is_none() {
                 drop(engine.switch_to(&p));
                 begun.store(true, SeqCst);
+                // A switch that began before the end may end after it.
+                let ended = *retired.lock().expect("not poisoned") == Some(Ok(()));
+                assert!(!ended || !threads.runs_under(1, p.id(), asid), "R4: seed {seed}");
                 drop(engine.switch_to(&q));
             }
         });
