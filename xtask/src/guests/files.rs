@@ -39,3 +39,9 @@ pub(crate) fn program(path: &Path, text: &str) -> Result<(), Failure> {
 pub(crate) fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(format!("cannot write {}: {error}", path.display()))
 }
+
+/// Makes an empty disk, which takes up no room before something is written to it.
+pub(crate) fn disk(path: &Path, bytes: u64) -> Result<(), Failure> {
+    let made = File::create(path).and_then(|file| file.set_len(bytes));
+    made.map_err(|error| unwritten(path, &error))
+}

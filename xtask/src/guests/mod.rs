@@ -1,13 +1,14 @@
 //! `cargo xtask guests`: records loads on Linux guests of several kernels, with eight CPUs and two nodes, on QEMU.
 //!
 //! The emulator runs each CPU in software, so times mean nothing and counts do. `kernels` fetches the kernels of
-//! Debian; `init` is the first program of a guest, and `short` runs a command where memory is short. The recordings
+//! Debian; `machine` is what they run on; `init` is the first program of a guest, and `short` runs a command where memory is short. The recordings
 //! come out on a disk.
 
 mod files;
 mod kernels;
+mod machine;
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -16,9 +17,10 @@ use serde_json::Value;
 use crate::failure::{self, Failure};
 use crate::table;
 use crate::workspace::Workspace;
-pub(crate) use files::{make, pack, program, unwritten, write};
+pub(crate) use files::{disk, make, pack, program, unwritten, write};
 use kernels::KERNELS;
 pub(crate) use kernels::{file, unpack};
+pub(crate) use machine::{build, qemu};
 
 /// The loads: the name of the recording, and the command. Migration takes long on kernels that flush page by page, so
 /// it is small.
@@ -30,35 +32,8 @@ const LOADS: [(&str, &str); 5] = [
     ("migrate-8", "guest_loads migrate 8 128 8"),
 ];
 
-/// The target of the guests' programs. Naming it keeps the flag for static programs from those that run while they are
-/// built.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
-
-const QEMU: &str = "qemu-system-x86_64";
-
-/// The machine: QEMU 7.2 computes wrong flags for cmpxchg16b, so the processor goes without.
-const MACHINE: [&str; 20] = [
-    "-machine",
-    "q35",
-    "-cpu",
-    "max,cx16=off",
-    "-accel",
-    "tcg,thread=multi",
-    "-smp",
-    "8",
-    "-m",
-    "1024",
-    "-object",
-    "memory-backend-ram,id=near,size=512M",
-    "-object",
-    "memory-backend-ram,id=far,size=512M",
-    "-numa",
-    "node,nodeid=0,cpus=0-3,memdev=near",
-    "-numa",
-    "node,nodeid=1,cpus=4-7,memdev=far",
-    "-nographic",
-    "-no-reboot",
-];
+/// The mebibytes of memory.
+const MEMORY: u32 = 1024;
 
 /// The kernel's options: huge pages and NUMA balancing would flush beside the loads.
 const APPEND: &str = "console=ttyS0 quiet panic=-1 transparent_hugepage=never numa_balancing=disable";
@@ -74,12 +49,10 @@ pub(crate) fn run(versions: &[&str]) -> Result<(), Failure> {
         versions.iter().map(|version| known(version)).collect::<Result<_, _>>()?
     };
     let workspace = Workspace::load()?;
-    let build = format!(
-        "build --release --target {TARGET} --package ceasefire-cli --package ceasefire-linux --bin ceasefire \
-         --example guest_loads"
-    );
-    failure::run(workspace.cargo(&build).env("RUSTFLAGS", "-C target-feature=+crt-static"))?;
-    let programs = workspace.target.join(TARGET).join("release");
+    let programs = machine::build(
+        &workspace,
+        "--package ceasefire-cli --package ceasefire-linux --bin ceasefire --example guest_loads",
+    )?;
     let mut rows = Vec::new();
     for (version, suite) in wanted {
         let guest = Guest { folder: workspace.target.join("guests").join(version), version };
@@ -134,22 +107,12 @@ impl Guest {
         write(&root.join("loads"), loads.as_bytes())?;
         kernels::modules(&packages, &root.join("modules"))?;
         pack(&root, &busybox, &self.path("root.cpio"))?;
-        for (name, bytes) in DISKS {
-            let path = self.path(name);
-            let made = File::create(&path).and_then(|file| file.set_len(bytes));
-            made.map_err(|error| unwritten(&path, &error))?;
-        }
-        Ok(())
+        DISKS.iter().try_for_each(|(name, bytes)| disk(&self.path(name), *bytes))
     }
 
     /// Boots the guest, which ends by itself, and takes its recordings out.
     fn boot(&self) -> Result<(), Failure> {
-        let mut qemu = Command::new(QEMU);
-        qemu.args(MACHINE);
-        for (name, _) in DISKS {
-            let drive = format!("file={},if=virtio,format=raw,cache=unsafe", self.path(name).display());
-            qemu.args(["-drive", &drive]);
-        }
+        let mut qemu = machine::qemu(MEMORY, DISKS.map(|(name, _)| self.path(name)));
         qemu.arg("-kernel").arg(kernels::file(&self.path("kernel"), "*/vmlinuz*")?);
         qemu.arg("-initrd").arg(self.path("root.cpio"));
         qemu.args(["-append", APPEND]).stdin(Stdio::null());

@@ -10,9 +10,16 @@ use crate::failure::{self, Failure};
 use crate::guests;
 use crate::workspace::Workspace;
 
-/// The kernel that [`run`] makes.
-pub(super) fn image(workspace: &Workspace, kernel: Kernel) -> PathBuf {
-    objects(workspace, kernel).join("arch/x86/boot/bzImage")
+/// The image below the folder of objects.
+const IMAGE: &str = "arch/x86/boot/bzImage";
+
+/// The image of a kernel that [`run`] has made.
+pub(super) fn image(workspace: &Workspace, kernel: Kernel) -> Result<PathBuf, Failure> {
+    let image = objects(workspace, kernel).join(IMAGE);
+    let is_there = image.is_file();
+    let missing =
+        || Failure::new(format!("the {} kernel is missing: `cargo xtask linux build`", kernel.name()));
+    is_there.then_some(image).ok_or_else(missing)
 }
 
 fn objects(workspace: &Workspace, kernel: Kernel) -> PathBuf {

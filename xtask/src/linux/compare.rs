@@ -56,13 +56,13 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 }
 
 pub(super) fn run(workspace: &Workspace, boots: u32) -> Result<(), Failure> {
-    let guests = [Guest::make(workspace, Kernel::Stock)?, Guest::make(workspace, Kernel::Lazy)?];
+    let guest = Guest::make(workspace, &Kernel::ALL)?;
     let mut rows = Vec::new();
     for load in &LOADS {
         let mut per_page = [Vec::new(), Vec::new()];
         for boot in 0..boots {
-            for (guest, results) in guests.iter().zip(&mut per_page) {
-                let output = guest.run(load.command, MEMORY)?;
+            for (kernel, results) in Kernel::ALL.into_iter().zip(&mut per_page) {
+                let output = guest.run(kernel, load.command, MEMORY)?;
                 succeeded(&output)?;
                 let pages = match load.pages {
                     Pages::Fixed(pages) => pages,
@@ -89,8 +89,8 @@ pub(super) fn run(workspace: &Workspace, boots: u32) -> Result<(), Failure> {
 const SHORT: u32 = 160;
 
 pub(super) fn test(workspace: &Workspace, seconds: u32) -> Result<(), Failure> {
-    let guest = Guest::make(workspace, Kernel::Lazy)?;
-    let output = guest.run(&format!("lazy_unmap {seconds} /mnt"), SHORT)?;
+    let command = format!("lazy_unmap {seconds} /mnt");
+    let output = Guest::make(workspace, &[Kernel::Lazy])?.run(Kernel::Lazy, &command, SHORT)?;
     print!("{output}");
     succeeded(&output)?;
     if count(&output, "lazy_unmap_wait")? == 0 {

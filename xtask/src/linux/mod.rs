@@ -86,7 +86,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Options::Build => Kernel::ALL.into_iter().try_for_each(|kernel| build::run(&workspace, kernel)),
         Options::Boot(kernel, command) => {
             let command = if command.is_empty() { "sh".to_owned() } else { command.join(" ") };
-            let output = guest::Guest::make(&workspace, *kernel)?.run(&command, guest::MEMORY)?;
+            let output = guest::Guest::make(&workspace, &[*kernel])?.run(*kernel, &command, guest::MEMORY)?;
             print!("{output}");
             Ok(())
         }

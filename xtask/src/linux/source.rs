@@ -21,9 +21,7 @@ pub(super) fn series(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
     let mut patches = Vec::new();
     for entry in fs::read_dir(&folder).map_err(|error| unread(&error))? {
         let path = entry.map_err(|error| unread(&error))?.path();
-        // The cover letter changes nothing.
-        let is_patch = path.extension().is_some_and(|extension| extension == "patch");
-        if is_patch && !path.ends_with("0000-cover-letter.patch") {
+        if path.extension().is_some_and(|extension| extension == "patch") {
             patches.push(path);
         }
     }
@@ -63,9 +61,27 @@ fn apply(workspace: &Workspace, source: &Path) -> Result<(), Failure> {
         apply.args(["-p1", "--fuzz=0", "--no-backup-if-mismatch", "--input"]).arg(&patch).current_dir(source);
         failure::run(&mut apply)?;
         let mut check = Command::new("scripts/checkpatch.pl");
-        // Who posts the series signs it, and adds its files to MAINTAINERS.
+        // The series has no sign-off and no entry in MAINTAINERS: both are for the person that posts it.
         check.args(["--no-tree", "--no-signoff", "--terse", "--ignore", "FILE_PATH_CHANGES"]).arg(&patch);
         failure::run(check.current_dir(source))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_series_adds_the_selftest_that_runs_by_itself() {
+        let workspace = Workspace::load().unwrap();
+        let name = "selftest/lazy_unmap.c";
+        let alone = fs::read_to_string(workspace.root.join("linux-lazy").join(name)).unwrap();
+        let last = series(&workspace).unwrap().pop().expect("there are patches");
+        let patch = fs::read_to_string(last).unwrap();
+        let (_, file) =
+            patch.split_once("+++ b/tools/testing/selftests/mm/lazy_unmap.c\n").expect("it is added");
+        let added = file.lines().skip(1).map_while(|line| line.strip_prefix('+'));
+        assert!(added.eq(alone.lines()), "{name} and the series differ");
+    }
 }

@@ -1,0 +1,53 @@
+//! The machine of guests: eight CPUs and two nodes, which QEMU runs in software, and programs that need no library.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::failure::{self, Failure};
+use crate::workspace::Workspace;
+
+const QEMU: &str = "qemu-system-x86_64";
+
+/// The target of the guests' programs. Naming it keeps the flag for static programs from those that run while they are
+/// built.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// QEMU 7.2 computes wrong flags for cmpxchg16b, so the processor goes without.
+const MACHINE: [&str; 14] = [
+    "-machine",
+    "q35",
+    "-cpu",
+    "max,cx16=off",
+    "-accel",
+    "tcg,thread=multi",
+    "-smp",
+    "8",
+    "-numa",
+    "node,nodeid=0,cpus=0-3,memdev=near",
+    "-numa",
+    "node,nodeid=1,cpus=4-7,memdev=far",
+    "-nographic",
+    "-no-reboot",
+];
+
+/// QEMU with so many mebibytes of memory, and with disks, of which the first is /dev/vda.
+pub(crate) fn qemu<D: AsRef<Path>>(memory: u32, disks: impl IntoIterator<Item = D>) -> Command {
+    let mut qemu = Command::new(QEMU);
+    qemu.args(["-m", &memory.to_string()]);
+    for node in ["near", "far"] {
+        qemu.args(["-object", &format!("memory-backend-ram,id={node},size={}M", memory / 2)]);
+    }
+    qemu.args(MACHINE);
+    for disk in disks {
+        let disk = disk.as_ref().display();
+        qemu.args(["-drive", &format!("file={disk},if=virtio,format=raw,cache=unsafe")]);
+    }
+    qemu
+}
+
+/// Builds static programs, which cargo's options name. Returns their folder.
+pub(crate) fn build(workspace: &Workspace, what: &str) -> Result<PathBuf, Failure> {
+    let mut build = workspace.cargo(&format!("build --release --target {TARGET} {what}"));
+    failure::run(build.env("RUSTFLAGS", "-C target-feature=+crt-static"))?;
+    Ok(workspace.target.join(TARGET).join("release"))
+}
