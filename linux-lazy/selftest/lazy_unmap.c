@@ -210,7 +210,7 @@ static void *reader(void *argument)
 
 		for (i = 0; i < READS; i++, count++)
 			check(slot, (long)argument);
-		/* Leave some time to those who change and reclaim. */
+		/* Leave some time for changes and reclaim. */
 		if (count % (READS * 1024) == 0)
 			usleep(1000);
 	}
