@@ -33,8 +33,9 @@ pub(crate) struct Manager {
     file: Cell<Option<ObjectId>>,
     /// For each CPU, the space whose program it runs.
     runs: Vec<RefCell<Option<Space>>>,
-    /// Frames that a scenario keeps from others.
+    /// Frames that a scenario keeps from others, and their lock: one CPU may give back what another has taken.
     taken: RefCell<Vec<Frame>>,
+    taking: Lock,
     /// The first address of the mapping that was set up.
     start: Cell<u64>,
     words: RefCell<Words>,
@@ -68,6 +69,7 @@ impl Manager {
             file: Cell::new(None),
             runs,
             taken: RefCell::default(),
+            taking: Lock::default(),
             start: Cell::new(0),
             words: RefCell::default(),
             changes: Lock::default(),
@@ -391,12 +393,16 @@ impl Manager {
     /// Takes all frames that can be had, so that reclaim finds memory short.
     pub(crate) fn exhaust(&self) {
         let taken: Vec<_> = std::iter::from_fn(|| self.memory.allocate_atomic(NodeId(0))).collect();
+        let _held = self.taking.take(self.hardware());
         self.taken.borrow_mut().extend(taken);
     }
 
     /// Gives the frames back.
     pub(crate) fn relent(&self) {
-        for frame in self.taken.take() {
+        let held = self.taking.take(self.hardware());
+        let taken = self.taken.take();
+        drop(held);
+        for frame in taken {
             self.memory.free(frame);
         }
     }
