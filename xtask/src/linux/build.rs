@@ -1,4 +1,4 @@
-//! A kernel, from one configuration for both.
+//! A kernel, from one configuration for all.
 
 use std::fs;
 use std::path::PathBuf;
@@ -41,12 +41,11 @@ pub(super) fn run(workspace: &Workspace, kernel: Kernel) -> Result<(), Failure> 
     let file = workspace.root.join("linux-lazy/config");
     let wanted =
         fs::read_to_string(&file).map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
-    let own = if kernel == Kernel::Lazy { "CONFIG_LAZY_UNMAP=y\n" } else { "" };
     let path = objects.join(".config");
     let tiny =
         fs::read_to_string(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
     // The last line of an option counts.
-    guests::write(&path, format!("{tiny}{wanted}{own}").as_bytes())?;
+    guests::write(&path, format!("{tiny}{wanted}{}", kernel.options()).as_bytes())?;
     failure::run(&mut make("olddefconfig"))?;
     let jobs = thread::available_parallelism().map_or(1, usize::from);
     failure::run(make("bzImage").arg(format!("-j{jobs}")))

@@ -1,15 +1,17 @@
-//! Loads on both kernels, boot by boot in turn, and the selftest.
+//! Loads on the stock kernel and on the lazy one, boot by boot in turn.
 
-use super::guest::{Guest, MEMORY};
+use super::guest::Guest;
 use super::Kernel;
 use crate::failure::Failure;
+use crate::guests::Nodes;
 use crate::table;
 use crate::workspace::Workspace;
 
-/// A load: its name, the command, and the counter of the pages that it is about.
+/// A load: its name, the command, the machine, and the pages that it is about.
 struct Load {
     name: &'static str,
     command: &'static str,
+    nodes: Nodes,
     pages: Pages,
 }
 
@@ -20,14 +22,28 @@ enum Pages {
     Counted(&'static str),
 }
 
-const LOADS: [Load; 2] = [
-    Load { name: "read", command: "guest_loads read 8 65536 /dev/vda", pages: Pages::Fixed(8 * 65_536) },
+const LOADS: [Load; 3] = [
+    Load {
+        name: "read",
+        command: "guest_loads read 8 65536 /dev/vda",
+        nodes: Nodes::Alike,
+        pages: Pages::Fixed(8 * 65_536),
+    },
+    Load {
+        name: "demote",
+        command: "guest_loads read 8 65536 /dev/vda",
+        nodes: Nodes::Tiers,
+        pages: Pages::Fixed(8 * 65_536),
+    },
     Load {
         name: "migrate",
         command: "guest_loads migrate 8 4096 6",
+        nodes: Nodes::Alike,
         pages: Pages::Counted("pgmigrate_success"),
     },
 ];
+
+const COMPARED: [Kernel; 2] = [Kernel::Stock, Kernel::Lazy];
 
 /// A count of the guest's output.
 fn count(output: &str, name: &str) -> Result<u64, Failure> {
@@ -56,13 +72,13 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 }
 
 pub(super) fn run(workspace: &Workspace, boots: u32) -> Result<(), Failure> {
-    let guest = Guest::make(workspace, &Kernel::ALL)?;
+    let guest = Guest::make(workspace, &COMPARED)?;
     let mut rows = Vec::new();
     for load in &LOADS {
         let mut per_page = [Vec::new(), Vec::new()];
         for boot in 0..boots {
-            for (kernel, results) in Kernel::ALL.into_iter().zip(&mut per_page) {
-                let output = guest.run(kernel, load.command, MEMORY)?;
+            for (kernel, results) in COMPARED.into_iter().zip(&mut per_page) {
+                let output = guest.run(kernel, load.command, load.nodes)?;
                 succeeded(&output)?;
                 let pages = match load.pages {
                     Pages::Fixed(pages) => pages,
@@ -82,20 +98,6 @@ pub(super) fn run(workspace: &Workspace, boots: u32) -> Result<(), Failure> {
         ]);
     }
     print!("\n{}", table::format(["load", "stock, per page", "lazy, per page", "percent"], &rows));
-    Ok(())
-}
-
-/// The mebibytes of memory of the guest that runs the selftest: little, so that reclaim begins soon.
-const SHORT: u32 = 160;
-
-pub(super) fn test(workspace: &Workspace, seconds: u32) -> Result<(), Failure> {
-    let command = format!("lazy_unmap {seconds} /mnt");
-    let output = Guest::make(workspace, &[Kernel::Lazy])?.run(Kernel::Lazy, &command, SHORT)?;
-    print!("{output}");
-    succeeded(&output)?;
-    if count(&output, "lazy_unmap_wait")? == 0 {
-        return Err(Failure::inconclusive("no page waited: the test has shown nothing"));
-    }
     Ok(())
 }
 

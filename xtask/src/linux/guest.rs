@@ -1,4 +1,4 @@
-//! A guest in QEMU: eight CPUs, two nodes, two disks, and one program.
+//! A guest in QEMU: eight CPUs, two nodes, three disks, and one program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,16 @@ use std::process::{Command, Stdio};
 
 use super::{build, Kernel};
 use crate::failure::{self, Failure};
-use crate::guests;
+use crate::guests::{self, Nodes};
 use crate::workspace::Workspace;
 
 /// The mebibytes of memory of a guest that runs loads.
-pub(super) const MEMORY: u32 = 512;
+const MEMORY: u32 = 512;
 
-/// The disks: /dev/vda, whose pages are read, is four times the memory; /dev/vdb has a file system.
-const DISKS: [(&str, u64); 2] = [("pages.disk", 2 << 30), ("files.disk", 256 << 20)];
+/// The disks: /dev/vda, whose pages are read, is four times the memory; /dev/vdb has a file system; /dev/vdc is room to
+/// swap, for a command that wants it.
+const DISKS: [(&str, u64); 3] =
+    [("pages.disk", 2 << 30), ("files.disk", 256 << 20), ("swap.disk", 256 << 20)];
 
 /// The line after which the output of the command begins, and the one that ends it.
 const BEGINS: &str = "---- begins";
@@ -51,6 +53,7 @@ impl<'a> Guest<'a> {
             .arg(root.join("bin/lazy_unmap"));
         failure::run(compile.arg(workspace.root.join("linux-lazy/selftest/lazy_unmap.c")))?;
         guests::program(&root.join("init"), include_str!("init"))?;
+        guests::program(&root.join("bin/guards"), include_str!("guards.sh"))?;
         guests::pack(&root, busybox, &folder.join("root.cpio"))?;
         for (name, bytes) in DISKS {
             guests::disk(&folder.join(name), bytes)?;
@@ -59,16 +62,17 @@ impl<'a> Guest<'a> {
         Ok(Self { workspace, folder })
     }
 
-    /// Boots a kernel with so many mebibytes of memory, runs the command and returns what it printed.
-    pub(super) fn run(&self, kernel: Kernel, command: &str, memory: u32) -> Result<String, Failure> {
+    /// Boots a kernel, runs the command and returns what it printed. With tiers, the kernel demotes pages.
+    pub(super) fn run(&self, kernel: Kernel, command: &str, nodes: Nodes) -> Result<String, Failure> {
         let image = build::image(self.workspace, kernel)?;
-        let lazy = if kernel == Kernel::Lazy { " sysctl.vm.lazy_unmap=1" } else { "" };
+        let lazy = if kernel == Kernel::Stock { "" } else { " sysctl.vm.lazy_unmap=1" };
+        let demotion = if nodes == Nodes::Tiers { " demotion=1" } else { "" };
         // The command travels as one variable of the first program's environment: no space may stand in it.
         let append = format!(
-            "console=ttyS0 quiet panic=-1 transparent_hugepage=never{lazy} run={}",
+            "console=ttyS0 quiet panic=-1 transparent_hugepage=never{lazy}{demotion} run={}",
             command.replace(' ', ",")
         );
-        let mut qemu = guests::qemu(memory, DISKS.map(|(name, _)| self.folder.join(name)));
+        let mut qemu = guests::qemu(MEMORY, nodes, DISKS.map(|(name, _)| self.folder.join(name)));
         qemu.arg("-kernel").arg(image).arg("-initrd").arg(self.folder.join("root.cpio"));
         qemu.args(["-append", &append]).stdin(Stdio::null());
         let text = failure::output(&mut qemu)?.stdout;

@@ -1,14 +1,17 @@
 //! `cargo xtask linux`: the series of `linux-lazy/` on Linux's own sources, in QEMU.
 //!
 //! `source` fetches Debian's sources of Linux and applies the series to a second copy. `build` makes a kernel of each,
-//! with one configuration. `guest` boots one and runs a program in it. `compare` boots both in turn and counts.
+//! with one configuration. `guest` boots one and runs a program in it. `compare` boots stock and lazy in turn and counts.
+//! `guards` runs the selftest, with each guard of the series taken away in turn.
 
 mod build;
 mod compare;
+mod guards;
 mod guest;
 mod source;
 
 use crate::failure::Failure;
+use crate::guests::Nodes;
 use crate::workspace::Workspace;
 
 /// The version of Linux that the series is for.
@@ -21,15 +24,27 @@ pub(crate) enum Kernel {
     Stock,
     /// With the series, and `CONFIG_LAZY_UNMAP`.
     Lazy,
+    /// The same with `CONFIG_DEBUG_LAZY_UNMAP`.
+    Debug,
 }
 
 impl Kernel {
-    const ALL: [Self; 2] = [Self::Stock, Self::Lazy];
+    const ALL: [Self; 3] = [Self::Stock, Self::Lazy, Self::Debug];
+
+    /// What its configuration has beyond that of the stock kernel.
+    fn options(self) -> &'static str {
+        match self {
+            Self::Stock => "",
+            Self::Lazy => "CONFIG_LAZY_UNMAP=y\n",
+            Self::Debug => "CONFIG_LAZY_UNMAP=y\nCONFIG_DEBUG_LAZY_UNMAP=y\n",
+        }
+    }
 
     fn name(self) -> &'static str {
         match self {
             Self::Stock => "stock",
             Self::Lazy => "lazy",
+            Self::Debug => "debug",
         }
     }
 }
@@ -41,7 +56,7 @@ pub(crate) enum Options {
     Build,
     /// Runs a command in a guest.
     Boot(Kernel, Vec<String>),
-    /// Runs the selftest for so many seconds.
+    /// Runs the selftest for so many seconds, and then without each guard.
     Test(u32),
     /// Boots each kernel so often.
     Compare(u32),
@@ -55,11 +70,12 @@ impl Options {
             ["build"] => Ok(Self::Build),
             ["boot", name, command @ ..] => {
                 let kernel = Kernel::ALL.into_iter().find(|kernel| kernel.name() == *name);
-                let unknown = || Failure::usage(format!("unknown kernel `{name}`; known: stock and lazy"));
+                let unknown =
+                    || Failure::usage(format!("unknown kernel `{name}`; known: stock, lazy and debug"));
                 let command = command.iter().map(|word| (*word).to_owned()).collect();
                 Ok(Self::Boot(kernel.ok_or_else(unknown)?, command))
             }
-            ["boot"] => Err(Failure::usage("`linux boot` needs a kernel: stock or lazy")),
+            ["boot"] => Err(Failure::usage("`linux boot` needs a kernel: stock, lazy or debug")),
             ["test"] => Ok(Self::Test(60)),
             ["test", seconds] => Ok(Self::Test(number(seconds, "seconds")?)),
             ["compare"] => Ok(Self::Compare(5)),
@@ -86,11 +102,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Options::Build => Kernel::ALL.into_iter().try_for_each(|kernel| build::run(&workspace, kernel)),
         Options::Boot(kernel, command) => {
             let command = if command.is_empty() { "sh".to_owned() } else { command.join(" ") };
-            let output = guest::Guest::make(&workspace, &[*kernel])?.run(*kernel, &command, guest::MEMORY)?;
-            print!("{output}");
+            let guest = guest::Guest::make(&workspace, &[*kernel])?;
+            print!("{}", guest.run(*kernel, &command, Nodes::Alike)?);
             Ok(())
         }
-        Options::Test(seconds) => compare::test(&workspace, *seconds),
+        Options::Test(seconds) => guards::run(&workspace, *seconds),
         Options::Compare(boots) => compare::run(&workspace, *boots),
     }
 }

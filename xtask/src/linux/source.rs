@@ -1,4 +1,4 @@
-//! Linux's sources: two copies, one of them with the series.
+//! Linux's sources: two copies, one of them with the series, of which both `lazy` and `debug` are made.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use crate::workspace::Workspace;
 
 /// The folder of a kernel's sources.
 pub(super) fn folder(workspace: &Workspace, kernel: Kernel) -> PathBuf {
-    workspace.target.join("linux").join(kernel.name()).join("source")
+    let copy = if kernel == Kernel::Stock { Kernel::Stock } else { Kernel::Lazy };
+    workspace.target.join("linux").join(copy.name()).join("source")
 }
 
 /// The patches of the series, in their order.
@@ -44,7 +45,7 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
     let _ = fs::remove_dir_all(&unpacked);
     guests::unpack(&[package], &unpacked)?;
     let archive = guests::file(&unpacked, "*/linux-source-*.tar.xz")?;
-    for kernel in Kernel::ALL {
+    for kernel in [Kernel::Stock, Kernel::Lazy] {
         let folder = folder(workspace, kernel);
         let _ = fs::remove_dir_all(&folder);
         guests::make(&folder)?;

@@ -1,0 +1,75 @@
+//! The selftest on the kernel that checks itself: with all guards, and without each in turn.
+//!
+//! The guest's script prints a line for each run. `whole` has the ticks by which CPUs were late, the findings of the
+//! test and the reports of the kernel. `without` has the guard, the operation, the ticks, findings, reports and seconds.
+
+use super::guest::Guest;
+use super::Kernel;
+use crate::failure::Failure;
+use crate::guests::Nodes;
+use crate::table;
+use crate::workspace::Workspace;
+
+pub(super) fn run(workspace: &Workspace, seconds: u32) -> Result<(), Failure> {
+    let guest = Guest::make(workspace, &[Kernel::Debug])?;
+    let output = guest.run(Kernel::Debug, &format!("guards {seconds}"), Nodes::Alike)?;
+    print!("{output}");
+    let result = judge(&output)?;
+    println!();
+    print!("{}", table::format(["guard", "operation", "late", "found", "reports", "seconds"], &result.rows));
+    match (result.broken, result.unnoticed.as_slice()) {
+        (true, _) => Err(Failure::new("a rule broke although every guard was there")),
+        (false, []) => Ok(()),
+        (false, guards) => Err(Failure::inconclusive(format!("not noticed: {}", guards.join(", ")))),
+    }
+}
+
+/// What the lines of the script say.
+#[derive(Debug)]
+struct Judged {
+    rows: Vec<[String; 6]>,
+    /// Something was found with all guards.
+    broken: bool,
+    /// The guards of which nobody noticed that they were gone.
+    unnoticed: Vec<String>,
+}
+
+fn judge(output: &str) -> Result<Judged, Failure> {
+    let mut judged = Judged { rows: Vec::new(), broken: false, unnoticed: Vec::new() };
+    let mut whole = 0;
+    for line in output.lines() {
+        match line.split_whitespace().collect::<Vec<_>>()[..] {
+            ["whole", late, found, reports] => {
+                whole += 1;
+                judged.broken |= (found, reports) != ("0", "0");
+                judged.rows.push(["(all)", "(all)", late, found, reports, ""].map(str::to_owned));
+            }
+            ["without", guard, operation, late, found, reports, seconds] => {
+                if (found, reports) == ("0", "0") {
+                    judged.unnoticed.push(guard.to_owned());
+                }
+                judged.rows.push([guard, operation, late, found, reports, seconds].map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+    if whole < 2 || judged.rows.len() == whole {
+        return Err(Failure::new(format!("the script did not run to its end:\n{output}")));
+    }
+    Ok(judged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_that_breaks_with_all_guards_and_a_guard_that_nobody_misses_are_told_apart() {
+        let good = "whole 0 0 0\nok 1 write\nwhole 20 0 0\nwithout wait write 0 0 3 10\n";
+        let judged = judge(good).unwrap();
+        assert!(!judged.broken && judged.unnoticed.is_empty() && judged.rows.len() == 3);
+        assert!(judge(&good.replace("whole 20 0 0", "whole 20 0 1")).unwrap().broken);
+        assert_eq!(judge(&good.replace("0 3 10", "0 0 60")).unwrap().unnoticed, ["wait"]);
+        assert!(judge("whole 0 0 0\n").is_err());
+    }
+}
