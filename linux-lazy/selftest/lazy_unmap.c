@@ -43,7 +43,7 @@
 #define STRIDE		16
 /* So many slots are read and changed for so many rounds of reclaim. */
 #define NEAR		8
-#define ROUNDS		2
+#define ROUNDS		8
 /* Threads that change slots, each its own. */
 #define CHANGERS	4
 /* Readers at a time: under emulation, CPUs that spin keep others from working. */
@@ -275,9 +275,10 @@ static void *reclaimer(void *unused)
 		if (fd >= 0)
 			fdatasync(fd);
 		madvise(map, SLOTS * STRIDE * PAGE, MADV_PAGEOUT);
-		usleep(2000);
-		if (round % 4 == 3)
-			move_all(round / 4 % 2);
+		/* Of all lengths, up to that of several late ticks. */
+		usleep(1000 << round % 8);
+		if (round % 8 == 7)
+			move_all(round / 8 % 2);
 	}
 	return NULL;
 }
