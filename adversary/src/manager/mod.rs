@@ -353,9 +353,13 @@ impl Manager {
     fn writes<E>(&self, pages: std::ops::Range<usize>, word: u64, call: impl FnOnce() -> Result<(), E>) {
         let _alone = self.changes.take(self.hardware());
         let begin = self.now();
+        let first = pages.start;
         self.words().writes(pages, word, begin);
         let result = call();
         self.words().done(begin, self.now(), result.is_ok());
+        if result.is_err() {
+            self.words().shortened(first, begin, self.now());
+        }
     }
 
     /// Sets the length of the file to so many pages.

@@ -258,6 +258,14 @@ impl Words {
         }
     }
 
+    /// A call that failed may have made the file longer, and then as short again as it was. What mappings stored meanwhile
+    /// to these pages may be lost.
+    pub(super) fn shortened(&mut self, first: usize, begin: u64, end: u64) {
+        for page in self.file.iter_mut().skip(first) {
+            page.0.push(Write { word: 0, begin, end, sure: false });
+        }
+    }
+
     /// Whether a call may have read a word from a page of the file.
     pub(super) fn file_allows(&self, page: usize, word: u64, begin: u64, end: u64) -> bool {
         self.file[page].allows(word, begin, end) || self.has_no_place(word, end)
@@ -324,6 +332,23 @@ mod tests {
             words.stored(SPACE, 1, 8, 40, 41);
             assert!(!words.allows(SPACE, 1, 0, 42, 42));
         }
+    }
+
+    #[test]
+    fn a_write_that_fails_may_take_along_what_was_stored_meanwhile_and_nothing_later() {
+        let mut words = Words::default();
+        words.file_made(2);
+        words.maps(SPACE, 1);
+        words.mapped(SPACE, Some(1..3), Some(0), 1..2);
+        words.writes(1..2, 5, 10);
+        words.stored(SPACE, 2, 6, 20, 22);
+        words.done(10, 30, false);
+        assert!(!words.file_allows(1, 0, 31, 31));
+        words.shortened(1, 10, 30);
+        assert!(words.file_allows(1, 0, 31, 31) && words.file_allows(1, 6, 31, 31));
+        assert!(words.file_allows(0, 0, 31, 31) && !words.file_allows(0, 6, 31, 31));
+        words.stored(SPACE, 2, 7, 40, 42);
+        assert!(!words.file_allows(1, 0, 43, 43));
     }
 
     /// Pages 1 to 3 are discarded while another CPU unmaps them, maps memory there and stores to it.

@@ -165,6 +165,9 @@ impl<P: Machine> Memory<P> {
 
     /// Writes bytes to a file from `offset` on, and extends the file if needed.
     ///
+    /// The file is extended before its new page is there. If the write fails, the file gets its length back, and what
+    /// mappings stored behind that end meanwhile is lost.
+    ///
     /// # Errors
     /// [`WriteError`].
     pub fn write(&self, file: ObjectId, offset: u64, from: &[u8]) -> Result<(), WriteError> {
