@@ -1,8 +1,8 @@
 //! `cargo xtask guests`: records loads on Linux guests of several kernels, with eight CPUs and two nodes, on QEMU.
 //!
 //! The emulator runs each CPU in software, so times mean nothing and counts do. `kernels` fetches the kernels of
-//! Debian; `machine` is what they run on; `init` is the first program of a guest, and `short` runs a command where memory is short. The recordings
-//! come out on a disk.
+//! Debian; `machine` is what they run on; `init` is the first program of a guest, and `short` runs a command where memory
+//! is short. The recordings come out on a disk.
 
 mod files;
 mod kernels;

@@ -1,6 +1,6 @@
 //! Loads on the stock kernel and on the lazy one, boot by boot in turn.
 
-use super::guest::Guest;
+use super::guest::{succeeded, Guest};
 use super::Kernel;
 use crate::failure::Failure;
 use crate::guests::Nodes;
@@ -52,13 +52,6 @@ fn count(output: &str, name: &str) -> Result<u64, Failure> {
         (key == name).then(|| number.trim().parse().ok())?
     });
     found.ok_or_else(|| Failure::new(format!("the guest printed no count of {name}:\n{output}")))
-}
-
-fn succeeded(output: &str) -> Result<(), Failure> {
-    match output.lines().find_map(|line| line.strip_prefix("exit ")) {
-        Some("0") => Ok(()),
-        _ => Err(Failure::new(format!("the command failed in the guest:\n{output}"))),
-    }
 }
 
 fn median(mut numbers: Vec<f64>) -> f64 {

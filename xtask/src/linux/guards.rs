@@ -3,7 +3,7 @@
 //! The guest's script prints a line for each run. `whole` has the ticks by which CPUs were late, the findings of the
 //! test and the reports of the kernel. `without` has the guard, the operation, the ticks, findings, reports and seconds.
 
-use super::guest::Guest;
+use super::guest::{succeeded, Guest};
 use super::Kernel;
 use crate::failure::Failure;
 use crate::guests::Nodes;
@@ -35,6 +35,8 @@ struct Judged {
 }
 
 fn judge(output: &str) -> Result<Judged, Failure> {
+    // A script that ended early has tried fewer guards.
+    succeeded(output)?;
     let mut judged = Judged { rows: Vec::new(), broken: false, unnoticed: Vec::new() };
     let mut whole = 0;
     for line in output.lines() {
@@ -65,11 +67,15 @@ mod tests {
 
     #[test]
     fn a_rule_that_breaks_with_all_guards_and_a_guard_that_nobody_misses_are_told_apart() {
-        let good = "whole 0 0 0\nok 1 write\nwhole 20 0 0\nwithout wait write 0 0 3 10\n";
+        let good = "whole 0 0 0\nok 1 write\nwhole 20 0 0\nwithout wait write 0 0 3 10\nexit 0\n";
         let judged = judge(good).unwrap();
         assert!(!judged.broken && judged.unnoticed.is_empty() && judged.rows.len() == 3);
         assert!(judge(&good.replace("whole 20 0 0", "whole 20 0 1")).unwrap().broken);
         assert_eq!(judge(&good.replace("0 3 10", "0 0 60")).unwrap().unnoticed, ["wait"]);
-        assert!(judge("whole 0 0 0\n").is_err());
+        assert!(judge("whole 0 0 0\nexit 0\n").is_err());
+        assert!(
+            judge(&good.replace("exit 0", "exit 1")).is_err()
+                && judge(&good.replace("exit 0\n", "")).is_err()
+        );
     }
 }

@@ -21,7 +21,7 @@ const DISKS: [(&str, u64); 3] =
 const BEGINS: &str = "---- begins";
 const ENDS: &str = "---- ends";
 
-/// The files of a guest, which may run either kernel.
+/// The files of a guest, which may run any of the kernels.
 pub(super) struct Guest<'a> {
     workspace: &'a Workspace,
     folder: PathBuf,
@@ -84,6 +84,14 @@ impl<'a> Guest<'a> {
                 Err(Failure::new(format!("the guest did not end; its last lines:\n{}", last_lines(&text))))
             }
         }
+    }
+}
+
+/// Fails unless the command that printed this ended well.
+pub(super) fn succeeded(output: &str) -> Result<(), Failure> {
+    match output.lines().find_map(|line| line.strip_prefix("exit ")) {
+        Some("0") => Ok(()),
+        _ => Err(Failure::new(format!("the command failed in the guest:\n{output}"))),
     }
 }
 
