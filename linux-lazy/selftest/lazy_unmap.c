@@ -69,6 +69,8 @@ struct kind {
 	int protection;
 	int flags;
 	int open_flags;
+	/* Changes follow each other at once: a CPU that idles forgets its TLB. */
+	bool bursts;
 };
 
 static const struct kind *kind;
@@ -179,11 +181,11 @@ static const struct kind kinds[] = {
 	{ "write", by_write, PROT_READ, MAP_SHARED },
 	{ "direct", by_write, PROT_READ, MAP_SHARED, O_DIRECT },
 	{ "hole", by_hole, PROT_READ, MAP_SHARED },
-	{ "store", by_store, PROT_READ | PROT_WRITE, MAP_SHARED },
+	{ "store", by_store, PROT_READ | PROT_WRITE, MAP_SHARED, 0, true },
 	{ "copy", by_copy, PROT_READ | PROT_WRITE, MAP_PRIVATE },
 	{ "mapping", by_mapping, PROT_READ, MAP_SHARED },
 	{ "fork", by_fork, PROT_READ | PROT_WRITE, MAP_PRIVATE },
-	{ "swap", by_store, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS },
+	{ "swap", by_store, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, 0, true },
 };
 #define KINDS ((long)ARRAY_SIZE(kinds))
 
@@ -193,26 +195,7 @@ static struct slot *first_slot(long round)
 	return &slots[round / ROUNDS * NEAR % SLOTS];
 }
 
-static void *changer(void *argument)
-{
-	unsigned int seed = (long)argument;
-
-	while (!atomic_load(&stop)) {
-		long chosen = rand_r(&seed) % (NEAR / CHANGERS);
-		struct slot *slot = first_slot(atomic_load(&rounds)) +
-				    chosen * CHANGERS + (long)argument;
-		long next = atomic_fetch_add(&slot->begun, 1) + 1;
-
-		kind->change(slot, value_of(next));
-		atomic_store(&slot->done, next);
-		atomic_fetch_add(&changes, 1);
-		/* Readers and reclaim come between. */
-		usleep(rand_r(&seed) % 200);
-	}
-	return NULL;
-}
-
-static void check(struct slot *slot, long cpu)
+static void check(struct slot *slot)
 {
 	long done = atomic_load(&slot->done), change;
 	unsigned char value = atomic_load(byte(slot));
@@ -223,9 +206,39 @@ static void check(struct slot *slot, long cpu)
 			return;
 	if (atomic_exchange(&failed, true))
 		return;
-	printf("# page %ld on CPU %ld: read %d, allowed is %d, or changes %ld to %ld\n",
-	       slot->number, cpu, value, value_of(done), done, begun);
+	printf("# page %ld on CPU %d: read %d, allowed is %d, or changes %ld to %ld\n",
+	       slot->number, sched_getcpu(), value, value_of(done), done, begun);
 	atomic_store(&stop, true);
+}
+
+static void *changer(void *argument)
+{
+	unsigned int seed = (long)argument;
+
+	while (!atomic_load(&stop)) {
+		long chosen = rand_r(&seed) % (NEAR / CHANGERS);
+		long round = atomic_load(&rounds), next;
+		struct slot *slot = first_slot(round) + chosen * CHANGERS + (long)argument;
+
+		/* Nobody else changes it, so it must be as it was left. */
+		check(slot);
+		next = atomic_fetch_add(&slot->begun, 1) + 1;
+		kind->change(slot, value_of(next));
+		atomic_store(&slot->done, next);
+		atomic_fetch_add(&changes, 1);
+		/* Readers and reclaim come between, and one is in a burst at a time. */
+		if (!kind->bursts || round % CHANGERS != (long)argument)
+			usleep(rand_r(&seed) % 200);
+	}
+	return NULL;
+}
+
+/* A page that this CPU has just read in is on no LRU list, so nobody reclaims it. */
+static void list_pages(void)
+{
+	/* Behind the end of the file, where there is nothing to drop. */
+	if (fd >= 0)
+		posix_fadvise(fd, 1L << 40, PAGE, POSIX_FADV_DONTNEED);
 }
 
 static void *reader(void *argument)
@@ -246,8 +259,10 @@ static void *reader(void *argument)
 			continue;
 		}
 		for (i = 0; i < NEAR; i++)
-			check(first_slot(round) + i, cpu);
+			check(first_slot(round) + i);
 		count += NEAR;
+		if (count % (256 * NEAR) == 0)
+			list_pages();
 	}
 	atomic_fetch_add(&loads, count);
 	return NULL;
@@ -266,15 +281,45 @@ static void move_all(int node)
 	syscall(SYS_move_pages, 0, (long)SLOTS, pages, nodes, status, MOVE_OWN);
 }
 
+/*
+ * Of the whole node, as when memory is short.  The other way, MADV_PAGEOUT, ends
+ * with a flush of the pages that were used.
+ */
+static void reclaim_node(void)
+{
+	static const char amount[] = "1M";
+	int node = open("/sys/devices/system/node/node0/reclaim", O_WRONLY);
+
+	/* The kernel may have no such file, or reclaim less. */
+	if (node < 0)
+		return;
+	if (write(node, amount, strlen(amount)) < 0 && errno != EAGAIN)
+		fail("reclaim");
+	close(node);
+}
+
+/* Clean pages can be reclaimed, and some become clean after they were unmapped. */
+static void *syncer(void *unused)
+{
+	long count = 0;
+
+	while (!atomic_load(&stop)) {
+		fdatasync(fd);
+		usleep(1000 << count++ % 6);
+	}
+	return NULL;
+}
+
 static void *reclaimer(void *unused)
 {
 	while (!atomic_load(&stop)) {
 		long round = atomic_fetch_add(&rounds, 1);
 
-		/* Clean pages can be reclaimed.  A hole may end the call early. */
-		if (fd >= 0)
-			fdatasync(fd);
-		madvise(map, SLOTS * STRIDE * PAGE, MADV_PAGEOUT);
+		/* A hole may end the call early. */
+		if (round % 2)
+			reclaim_node();
+		else
+			madvise(map, SLOTS * STRIDE * PAGE, MADV_PAGEOUT);
 		/* Of all lengths, up to that of several late ticks. */
 		usleep(1000 << round % 8);
 		if (round % 8 == 7)
@@ -363,7 +408,7 @@ static void start(pthread_t *thread, void *(*function)(void *), void *argument)
 /* In a process of its own.  Returns whether a reader has failed. */
 static bool run(double seconds, const char *folder)
 {
-	pthread_t threads[CPUS_MAX + CHANGERS + 1];
+	pthread_t threads[CPUS_MAX + CHANGERS + 2];
 	long waited = count_of("lazy_unmap_wait"), i;
 	pid_t filler = fill();
 	int n = 0;
@@ -375,6 +420,8 @@ static bool run(double seconds, const char *folder)
 		start(&threads[n++], changer, (void *)i);
 	if (!failed)
 		start(&threads[n++], reclaimer, NULL);
+	if (!failed && fd >= 0)
+		start(&threads[n++], syncer, NULL);
 	for (i = 0; i < 20 * seconds && !atomic_load(&stop); i++)
 		usleep(50000);
 	atomic_store(&stop, true);

@@ -2,13 +2,16 @@
 //!
 //! `cargo xtask guests` records them on several kernels. Each is short, so that its recording can be kept for tests.
 
+use std::ffi::c_void;
 use std::fs::File;
+use std::io::Read as _;
 use std::process;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Barrier;
 use std::thread;
 
+use rustix::io::Errno;
 use rustix::mm::{mmap, mprotect, munmap, MapFlags, MprotectFlags, ProtFlags};
 
 mod pages;
@@ -19,7 +22,11 @@ usage: guest_loads madvise THREADS COUNT          each pinned thread gives one p
        guest_loads munmap THREADS COUNT           each pinned thread unmaps one page COUNT times
        guest_loads wait THREADS COUNT             each thread fills, protects and unmaps 4 pages COUNT times
        guest_loads read THREADS PAGES FILE        each thread reads its PAGES pages of a mapped file
-       guest_loads migrate THREADS PAGES ROUNDS   pages that pinned threads load go to the other node, ROUNDS times";
+       guest_loads store THREADS PAGES FILE       each thread stores to its PAGES pages of a mapped file
+       guest_loads processes COUNT PAGES FILE     each of COUNT processes reads its PAGES pages of a mapped file
+       guest_loads part N PAGES FILE              the N-th of these processes, by itself
+       guest_loads migrate THREADS PAGES ROUNDS   pages that pinned threads load go to the other node, ROUNDS times
+       guest_loads fork THREADS PAGES COUNT       COUNT forks; pages that pinned threads load are copied after each";
 
 /// Runs `body` in pinned threads, which begin together.
 fn pinned(threads: usize, body: impl Fn() -> Outcome + Sync) -> Outcome {
@@ -67,22 +74,69 @@ fn waits(threads: usize, count: usize) -> Outcome {
     })
 }
 
-/// Each thread reads a part of its own of a file.
-fn reads(threads: usize, pages: usize, file: &File) -> Outcome {
-    let bytes = threads * pages * PAGE;
-    // SAFETY: the kernel chooses an address that nothing uses, and nothing writes to the file.
-    let start = unsafe { mmap(ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, file, 0)? } as usize;
+/// Maps the file, so many bytes from `from` on. Returns the address.
+fn map_file(file: &File, from: usize, bytes: usize, protection: ProtFlags) -> Result<usize, Errno> {
+    // SAFETY: the kernel chooses an address that nothing uses. Whoever stores to the file wants just that.
+    let start = unsafe { mmap(ptr::null_mut(), bytes, protection, MapFlags::SHARED, file, from as u64)? };
+    Ok(start as usize)
+}
+
+/// Loads from each of the pages in turn.
+fn load_all(start: usize, pages: usize) {
+    for page in 0..pages {
+        // SAFETY: callers pass mappings that nothing unmaps.
+        unsafe { ((start + page * PAGE) as *const u8).read_volatile() };
+    }
+}
+
+/// Stores to each of the pages in turn.
+fn store_all(start: usize, pages: usize) {
+    for page in 0..pages {
+        touch((start + page * PAGE) as *mut c_void);
+    }
+}
+
+/// Each thread loads from a part of its own of a file.
+fn reads(threads: usize, pages: usize, file: &str) -> Outcome {
+    let start = map_file(&File::open(file)?, 0, threads * pages * PAGE, ProtFlags::READ)?;
     thread::scope(|scope| {
         for thread in 0..threads {
-            scope.spawn(move || {
-                for page in 0..pages {
-                    let page = (start + (thread * pages + page) * PAGE) as *const u8;
-                    // SAFETY: the page is in the mapping, which nothing unmaps.
-                    unsafe { page.read_volatile() };
-                }
-            });
+            scope.spawn(move || load_all(start + thread * pages * PAGE, pages));
         }
     });
+    Ok(())
+}
+
+/// Each thread stores to a part of its own of a file.
+fn stores(threads: usize, pages: usize, file: &str) -> Outcome {
+    let file = File::options().read(true).write(true).open(file)?;
+    let start = map_file(&file, 0, threads * pages * PAGE, ProtFlags::READ | ProtFlags::WRITE)?;
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            scope.spawn(move || store_all(start + thread * pages * PAGE, pages));
+        }
+    });
+    Ok(())
+}
+
+/// Each process loads from a part of its own of a file, through a mapping of its own.
+fn processes(count: usize, pages: usize, file: &str) -> Outcome {
+    let this = std::env::current_exe()?;
+    let start = |part: usize| {
+        process::Command::new(&this).args(["part", &part.to_string(), &pages.to_string(), file]).spawn()
+    };
+    let mut all = (0..count).map(start).collect::<Result<Vec<_>, _>>()?;
+    for one in &mut all {
+        if !one.wait()?.success() {
+            return Err("a process failed".into());
+        }
+    }
+    Ok(())
+}
+
+fn part(number: usize, pages: usize, file: &str) -> Outcome {
+    let bytes = pages * PAGE;
+    load_all(map_file(&File::open(file)?, number * bytes, bytes, ProtFlags::READ)?, pages);
     Ok(())
 }
 
@@ -105,12 +159,10 @@ fn move_pages(from: usize, to: usize) -> Outcome {
     Ok(())
 }
 
-/// Threads load pages at random while these move from node to node.
-fn migrates(threads: usize, pages: usize, rounds: usize) -> Outcome {
+/// Runs `body` with the address of so many pages, from which threads load at random meanwhile.
+fn while_loaded(threads: usize, pages: usize, body: impl FnOnce(usize) -> Outcome) -> Outcome {
     let area = map(pages * PAGE)?;
-    for page in 0..pages {
-        touch(area.wrapping_byte_add(page * PAGE));
-    }
+    store_all(area as usize, pages);
     let (area, ends, ready) = (area as usize, AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         for cpu in 0..threads {
@@ -131,10 +183,32 @@ fn migrates(threads: usize, pages: usize, rounds: usize) -> Outcome {
         while ready.load(Ordering::Acquire) < threads {
             thread::yield_now();
         }
-        let moved = (0..rounds).try_for_each(|round| move_pages(round % 2, 1 - round % 2));
+        let done = body(area);
         ends.store(true, Ordering::Release);
-        moved
+        done
     })
+}
+
+/// Forks, and stores to all pages while the child has them too.
+fn fork(start: usize, pages: usize) -> Outcome {
+    let (mut ends, begins) = std::io::pipe()?;
+    // SAFETY: the child calls nothing but read and _exit, which do not need the other threads.
+    match unsafe { libc::fork() } {
+        -1 => return Err(std::io::Error::last_os_error().into()),
+        0 => {
+            drop(begins);
+            let _ = ends.read(&mut [0]);
+            // SAFETY: it does not return.
+            unsafe { libc::_exit(0) }
+        }
+        child => {
+            store_all(start, pages);
+            drop(begins);
+            // SAFETY: the child is ours, and its state is not wanted.
+            unsafe { libc::waitpid(child, ptr::null_mut(), 0) };
+        }
+    }
+    Ok(())
 }
 
 fn main() -> Outcome {
@@ -146,8 +220,19 @@ fn main() -> Outcome {
         ("madvise", []) => pinned(threads, || madvises(PAGE, number)),
         ("wait", []) => waits(threads, number),
         ("munmap", []) => pinned(threads, || munmaps(number)),
-        ("read", [file]) => reads(threads, number, &File::open(file)?),
-        ("migrate", [rounds]) => migrates(threads, number, rounds.parse()?),
+        ("read", [file]) => reads(threads, number, file),
+        ("store", [file]) => stores(threads, number, file),
+        ("processes", [file]) => processes(threads, number, file),
+        ("part", [file]) => part(threads, number, file),
+        ("migrate", [rounds]) => {
+            let rounds: usize = rounds.parse()?;
+            let migrate = |_| (0..rounds).try_for_each(|round| move_pages(round % 2, 1 - round % 2));
+            while_loaded(threads, number, migrate)
+        }
+        ("fork", [count]) => {
+            let count: usize = count.parse()?;
+            while_loaded(threads, number, |start| (0..count).try_for_each(|_| fork(start, number)))
+        }
         _ => Err(USAGE.into()),
     }
 }

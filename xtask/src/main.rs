@@ -42,9 +42,10 @@ tasks:
                                     --json FILE  the results as JSON; - for standard output, without tables
   guests [6.1|6.12|7.2]...        records loads on Linux guests of these kernels; needs Debian's `qemu-system-x86`
   linux fetch|build               the sources of Linux 7.2 with the series of linux-lazy/, and a kernel with and without it
-  linux boot stock|lazy [COMMAND] one of them in QEMU; needs Debian's `qemu-system-x86`, `busybox-static`, `e2fsprogs`
+  linux boot [--tiers] [--append PARAMETERS] stock|lazy|debug [COMMAND]
+                                  one of them in QEMU; needs Debian's `qemu-system-x86`, `busybox-static`, `e2fsprogs`
   linux test [SECONDS]            the series' own test on it (60)
-  linux compare [BOOTS]           TLB interrupts per page on both, boot by boot in turn (5)
+  linux compare [BOOTS [LOAD...]] TLB interrupts per page on both, boot by boot in turn (5)
   mutants engine|memory           changes the crate in one place at a time; a change that no test notices must be explained
                                     --shard K/N  only every N-th change, from the K-th on
                                     --check      only checks that each explanation is of a change; runs no tests

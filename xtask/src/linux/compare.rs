@@ -8,13 +8,15 @@ use crate::table;
 use crate::workspace::Workspace;
 
 /// A load: its name, the command, the machine, and the pages that it is about.
-struct Load {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Load {
     name: &'static str,
     command: &'static str,
     nodes: Nodes,
     pages: Pages,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pages {
     /// As many as the command says.
     Fixed(u64),
@@ -22,26 +24,60 @@ enum Pages {
     Counted(&'static str),
 }
 
-const LOADS: [Load; 3] = [
-    Load {
-        name: "read",
-        command: "guest_loads read 8 65536 /dev/vda",
-        nodes: Nodes::Alike,
-        pages: Pages::Fixed(8 * 65_536),
-    },
-    Load {
-        name: "demote",
-        command: "guest_loads read 8 65536 /dev/vda",
-        nodes: Nodes::Tiers,
-        pages: Pages::Fixed(8 * 65_536),
-    },
-    Load {
-        name: "migrate",
-        command: "guest_loads migrate 8 4096 6",
-        nodes: Nodes::Alike,
-        pages: Pages::Counted("pgmigrate_success"),
-    },
-];
+impl Load {
+    /// What each kernel does. The pages that are read are twice the guest's memory.
+    pub(super) const ALL: [Self; 7] = [
+        Self {
+            name: "read",
+            command: "guest_loads read 8 32768 /dev/vda",
+            nodes: Nodes::Alike,
+            pages: Pages::Fixed(8 * 32_768),
+        },
+        Self {
+            name: "processes",
+            command: "guest_loads processes 8 32768 /dev/vda",
+            nodes: Nodes::Alike,
+            pages: Pages::Fixed(8 * 32_768),
+        },
+        Self {
+            name: "demote",
+            command: "guest_loads read 8 32768 /dev/vda",
+            nodes: Nodes::Tiers,
+            pages: Pages::Fixed(8 * 32_768),
+        },
+        Self {
+            name: "migrate",
+            command: "guest_loads migrate 8 4096 6",
+            nodes: Nodes::Alike,
+            pages: Pages::Counted("pgmigrate_success"),
+        },
+        Self {
+            name: "madvise",
+            command: "guest_loads madvise 8 500",
+            nodes: Nodes::Alike,
+            pages: Pages::Fixed(8 * 500),
+        },
+        Self {
+            name: "store",
+            command: "guest_loads store 8 16384 /dev/vda",
+            nodes: Nodes::Alike,
+            pages: Pages::Fixed(8 * 16_384),
+        },
+        Self {
+            name: "fork",
+            command: "guest_loads fork 8 64 20",
+            nodes: Nodes::Alike,
+            pages: Pages::Fixed(64 * 20),
+        },
+    ];
+
+    /// The load of a name.
+    pub(super) fn of(name: &str) -> Result<Self, Failure> {
+        let known = Self::ALL.map(|load| load.name).join(", ");
+        let found = Self::ALL.into_iter().find(|load| load.name == name);
+        found.ok_or_else(|| Failure::usage(format!("no load `{name}`; known: {known}")))
+    }
+}
 
 const COMPARED: [Kernel; 2] = [Kernel::Stock, Kernel::Lazy];
 
@@ -64,14 +100,14 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     }
 }
 
-pub(super) fn run(workspace: &Workspace, boots: u32) -> Result<(), Failure> {
+pub(super) fn run(workspace: &Workspace, boots: u32, loads: &[Load]) -> Result<(), Failure> {
     let guest = Guest::make(workspace, &COMPARED)?;
     let mut rows = Vec::new();
-    for load in &LOADS {
+    for load in loads {
         let mut per_page = [Vec::new(), Vec::new()];
         for boot in 0..boots {
             for (kernel, results) in COMPARED.into_iter().zip(&mut per_page) {
-                let output = guest.run(kernel, load.command, load.nodes)?;
+                let output = guest.run(kernel, load.command, load.nodes, "")?;
                 succeeded(&output)?;
                 let pages = match load.pages {
                     Pages::Fixed(pages) => pages,

@@ -12,7 +12,7 @@ use crate::workspace::Workspace;
 
 pub(super) fn run(workspace: &Workspace, seconds: u32) -> Result<(), Failure> {
     let guest = Guest::make(workspace, &[Kernel::Debug])?;
-    let output = guest.run(Kernel::Debug, &format!("guards {seconds}"), Nodes::Alike)?;
+    let output = guest.run(Kernel::Debug, &format!("guards {seconds}"), Nodes::Alike, "")?;
     print!("{output}");
     let result = judge(&output)?;
     println!();

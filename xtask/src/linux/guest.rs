@@ -62,14 +62,21 @@ impl<'a> Guest<'a> {
         Ok(Self { workspace, folder })
     }
 
-    /// Boots a kernel, runs the command and returns what it printed. With tiers, the kernel demotes pages.
-    pub(super) fn run(&self, kernel: Kernel, command: &str, nodes: Nodes) -> Result<String, Failure> {
+    /// Boots a kernel with further parameters, runs the command and returns what it printed. With tiers, the kernel
+    /// demotes pages.
+    pub(super) fn run(
+        &self,
+        kernel: Kernel,
+        command: &str,
+        nodes: Nodes,
+        parameters: &str,
+    ) -> Result<String, Failure> {
         let image = build::image(self.workspace, kernel)?;
         let lazy = if kernel == Kernel::Stock { "" } else { " sysctl.vm.lazy_unmap=1" };
         let demotion = if nodes == Nodes::Tiers { " demotion=1" } else { "" };
         // The command travels as one variable of the first program's environment: no space may stand in it.
         let append = format!(
-            "console=ttyS0 quiet panic=-1 transparent_hugepage=never{lazy}{demotion} run={}",
+            "console=ttyS0 quiet panic=-1 transparent_hugepage=never{lazy}{demotion} {parameters} run={}",
             command.replace(' ', ",")
         );
         let mut qemu = guests::qemu(MEMORY, nodes, DISKS.map(|(name, _)| self.folder.join(name)));

@@ -10,6 +10,8 @@ mod guards;
 mod guest;
 mod source;
 
+use compare::Load;
+
 use crate::failure::Failure;
 use crate::guests::Nodes;
 use crate::workspace::Workspace;
@@ -55,11 +57,49 @@ pub(crate) enum Options {
     Fetch,
     Build,
     /// Runs a command in a guest.
-    Boot(Kernel, Vec<String>),
+    Boot(Boot),
     /// Runs the selftest for so many seconds, and then without each guard.
     Test(u32),
-    /// Boots each kernel so often.
-    Compare(u32),
+    /// Boots each kernel so often with each of these loads.
+    Compare(u32, Vec<Load>),
+}
+
+/// A boot by hand.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Boot {
+    kernel: Kernel,
+    nodes: Nodes,
+    /// Parameters of the kernel beyond those of every guest.
+    parameters: String,
+    command: Vec<String>,
+}
+
+impl Boot {
+    fn parse(mut arguments: &[&str]) -> Result<Self, Failure> {
+        let (mut nodes, mut parameters) = (Nodes::Alike, String::new());
+        loop {
+            match arguments {
+                ["--tiers", rest @ ..] => {
+                    nodes = Nodes::Tiers;
+                    arguments = rest;
+                }
+                ["--append", given, rest @ ..] => {
+                    parameters = (*given).to_owned();
+                    arguments = rest;
+                }
+                ["--append"] => return Err(Failure::usage("`--append` needs parameters of the kernel")),
+                [name, command @ ..] => {
+                    let kernel = Kernel::ALL.into_iter().find(|kernel| kernel.name() == *name);
+                    let kernel = kernel.ok_or_else(|| {
+                        Failure::usage(format!("unknown kernel `{name}`; known: stock, lazy and debug"))
+                    })?;
+                    let command = command.iter().map(|word| (*word).to_owned()).collect();
+                    return Ok(Self { kernel, nodes, parameters, command });
+                }
+                [] => return Err(Failure::usage("`linux boot` needs a kernel: stock, lazy or debug")),
+            }
+        }
+    }
 }
 
 impl Options {
@@ -68,19 +108,16 @@ impl Options {
             [] => Err(Failure::usage("`linux` needs one of: fetch, build, boot, test, compare")),
             ["fetch"] => Ok(Self::Fetch),
             ["build"] => Ok(Self::Build),
-            ["boot", name, command @ ..] => {
-                let kernel = Kernel::ALL.into_iter().find(|kernel| kernel.name() == *name);
-                let unknown =
-                    || Failure::usage(format!("unknown kernel `{name}`; known: stock, lazy and debug"));
-                let command = command.iter().map(|word| (*word).to_owned()).collect();
-                Ok(Self::Boot(kernel.ok_or_else(unknown)?, command))
-            }
-            ["boot"] => Err(Failure::usage("`linux boot` needs a kernel: stock, lazy or debug")),
+            ["boot", boot @ ..] => Ok(Self::Boot(Boot::parse(boot)?)),
             ["test"] => Ok(Self::Test(60)),
             ["test", seconds] => Ok(Self::Test(number(seconds, "seconds")?)),
-            ["compare"] => Ok(Self::Compare(5)),
-            ["compare", boots] => Ok(Self::Compare(number(boots, "boots")?)),
-            ["fetch" | "build" | "test" | "compare", .., surplus] => {
+            ["compare"] => Ok(Self::Compare(5, Load::ALL.to_vec())),
+            ["compare", boots] => Ok(Self::Compare(number(boots, "boots")?, Load::ALL.to_vec())),
+            ["compare", boots, names @ ..] => {
+                let loads = names.iter().map(|name| Load::of(name)).collect::<Result<_, _>>()?;
+                Ok(Self::Compare(number(boots, "boots")?, loads))
+            }
+            ["fetch" | "build" | "test", .., surplus] => {
                 Err(Failure::usage(format!("`linux {}`: surplus argument `{surplus}`", arguments[0])))
             }
             [unknown, ..] => Err(Failure::usage(format!(
@@ -100,14 +137,14 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     match options {
         Options::Fetch => source::fetch(&workspace),
         Options::Build => Kernel::ALL.into_iter().try_for_each(|kernel| build::run(&workspace, kernel)),
-        Options::Boot(kernel, command) => {
-            let command = if command.is_empty() { "sh".to_owned() } else { command.join(" ") };
-            let guest = guest::Guest::make(&workspace, &[*kernel])?;
-            print!("{}", guest.run(*kernel, &command, Nodes::Alike)?);
+        Options::Boot(boot) => {
+            let command = if boot.command.is_empty() { "sh".to_owned() } else { boot.command.join(" ") };
+            let guest = guest::Guest::make(&workspace, &[boot.kernel])?;
+            print!("{}", guest.run(boot.kernel, &command, boot.nodes, &boot.parameters)?);
             Ok(())
         }
         Options::Test(seconds) => guards::run(&workspace, *seconds),
-        Options::Compare(boots) => compare::run(&workspace, *boots),
+        Options::Compare(boots, loads) => compare::run(&workspace, *boots, loads),
     }
 }
 
@@ -117,16 +154,29 @@ mod tests {
 
     #[test]
     fn options_are_read_and_wrong_ones_are_usage_errors() {
-        assert_eq!(Options::parse(&["compare", "3"]).unwrap(), Options::Compare(3));
+        assert_eq!(Options::parse(&["compare", "3"]).unwrap(), Options::Compare(3, Load::ALL.to_vec()));
         assert_eq!(
-            Options::parse(&["boot", "lazy", "cat", "/proc/version"]).unwrap(),
-            Options::Boot(Kernel::Lazy, vec!["cat".to_owned(), "/proc/version".to_owned()])
+            Options::parse(&["compare", "3", "demote"]).unwrap(),
+            Options::Compare(3, vec![Load::of("demote").unwrap()])
+        );
+        let boot = ["boot", "--append", "nosmp", "--tiers", "lazy", "cat", "/proc/version"];
+        assert_eq!(
+            Options::parse(&boot).unwrap(),
+            Options::Boot(Boot {
+                kernel: Kernel::Lazy,
+                nodes: Nodes::Tiers,
+                parameters: "nosmp".to_owned(),
+                command: vec!["cat".to_owned(), "/proc/version".to_owned()],
+            })
         );
         for wrong in [
             &[][..],
             &["mend"],
             &["boot"],
             &["boot", "new"],
+            &["boot", "--append"],
+            &["boot", "--tiers"],
+            &["compare", "3", "all"],
             &["test", "0"],
             &["compare", "many"],
             &["fetch", "all"],
