@@ -48,6 +48,8 @@
 #define CHANGERS	4
 /* Readers at a time: under emulation, CPUs that spin keep others from working. */
 #define READERS		3
+/* The most changes in a burst: a tenth of a second under emulation. */
+#define BURST		(1 << 17)
 /* So many fresh pages begin with what no slot may begin with. */
 #define FILLED		256
 #define NO_VALUE	255
@@ -69,8 +71,14 @@ struct kind {
 	int protection;
 	int flags;
 	int open_flags;
-	/* Changes follow each other at once: a CPU that idles forgets its TLB. */
+	/*
+	 * In every other round one thread alone uses one page: it changes it many
+	 * times without a pause, since a CPU that idles forgets its TLB, and then
+	 * leaves it alone until it may have been reclaimed.
+	 */
 	bool bursts;
+	/* A change to zero makes CPUs forget theirs, so it has rounds of its own. */
+	bool flushes;
 };
 
 static const struct kind *kind;
@@ -181,11 +189,12 @@ static const struct kind kinds[] = {
 	{ "write", by_write, PROT_READ, MAP_SHARED },
 	{ "direct", by_write, PROT_READ, MAP_SHARED, O_DIRECT },
 	{ "hole", by_hole, PROT_READ, MAP_SHARED },
-	{ "store", by_store, PROT_READ | PROT_WRITE, MAP_SHARED, 0, true },
-	{ "copy", by_copy, PROT_READ | PROT_WRITE, MAP_PRIVATE },
-	{ "mapping", by_mapping, PROT_READ, MAP_SHARED },
-	{ "fork", by_fork, PROT_READ | PROT_WRITE, MAP_PRIVATE },
-	{ "swap", by_store, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, 0, true },
+	{ "store", by_store, PROT_READ | PROT_WRITE, MAP_SHARED, .bursts = true },
+	{ "copy", by_copy, PROT_READ | PROT_WRITE, MAP_PRIVATE, .flushes = true },
+	{ "mapping", by_mapping, PROT_READ, MAP_SHARED, .flushes = true },
+	{ "fork", by_fork, PROT_READ | PROT_WRITE, MAP_PRIVATE, .flushes = true },
+	{ "swap", by_store, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+	  .bursts = true },
 };
 #define KINDS ((long)ARRAY_SIZE(kinds))
 
@@ -211,26 +220,23 @@ static void check(struct slot *slot)
 	atomic_store(&stop, true);
 }
 
-static void *changer(void *argument)
+/* Up to a tenth of a second, but mostly short. */
+static long random_length(unsigned int *seed)
 {
-	unsigned int seed = (long)argument;
+	return rand_r(seed) % (1 << rand_r(seed) % 18);
+}
 
-	while (!atomic_load(&stop)) {
-		long chosen = rand_r(&seed) % (NEAR / CHANGERS);
-		long round = atomic_load(&rounds), next;
-		struct slot *slot = first_slot(round) + chosen * CHANGERS + (long)argument;
+static void change(struct slot *slot)
+{
+	long next = atomic_load(&slot->begun) + 1;
 
-		/* Nobody else changes it, so it must be as it was left. */
+	/* Another page finds one that was unmapped, if nobody maps that again. */
+	if (kind->bursts)
 		check(slot);
-		next = atomic_fetch_add(&slot->begun, 1) + 1;
-		kind->change(slot, value_of(next));
-		atomic_store(&slot->done, next);
-		atomic_fetch_add(&changes, 1);
-		/* Readers and reclaim come between, and one is in a burst at a time. */
-		if (!kind->bursts || round % CHANGERS != (long)argument)
-			usleep(rand_r(&seed) % 200);
-	}
-	return NULL;
+	atomic_store(&slot->begun, next);
+	kind->change(slot, value_of(next));
+	atomic_store(&slot->done, next);
+	atomic_fetch_add(&changes, 1);
 }
 
 /* A page that this CPU has just read in is on no LRU list, so nobody reclaims it. */
@@ -239,6 +245,35 @@ static void list_pages(void)
 	/* Behind the end of the file, where there is nothing to drop. */
 	if (fd >= 0)
 		posix_fadvise(fd, 1L << 40, PAGE, POSIX_FADV_DONTNEED);
+}
+
+static void *changer(void *argument)
+{
+	long number = (long)argument, last_burst = 0;
+	unsigned int seed = number;
+
+	while (!atomic_load(&stop)) {
+		long chosen = rand_r(&seed) % (NEAR / CHANGERS);
+		long round = atomic_load(&rounds), count = 1;
+		struct slot *slot = first_slot(round) + chosen * CHANGERS + number;
+		bool burst = kind->bursts && round % 2;
+
+		/* Readers and reclaim come between changes. */
+		usleep(kind->flushes ? random_length(&seed) : rand_r(&seed) % 200);
+		if (kind->flushes &&
+		    atomic_load(&slot->begun) % 2 != atomic_load(&rounds) % 2)
+			continue;
+		if (burst) {
+			bool mine = round / 2 % CHANGERS == number;
+
+			count = mine && round != last_burst ? rand_r(&seed) % BURST : 0;
+			last_burst = round;
+		}
+		while (count-- > 0 && !atomic_load(&stop))
+			change(slot);
+		list_pages();
+	}
+	return NULL;
 }
 
 static void *reader(void *argument)
@@ -254,7 +289,8 @@ static void *reader(void *argument)
 	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
 		long round = atomic_load_explicit(&rounds, memory_order_relaxed), i;
 
-		if ((cpu + round / ROUNDS) % cpus >= READERS) {
+		if ((cpu + round / ROUNDS) % cpus >= READERS ||
+		    (kind->bursts && round % 2)) {
 			usleep(1000);
 			continue;
 		}
@@ -298,14 +334,14 @@ static void reclaim_node(void)
 	close(node);
 }
 
-/* Clean pages can be reclaimed, and some become clean after they were unmapped. */
+/* Clean pages can be reclaimed.  Some become clean after they were unmapped. */
 static void *syncer(void *unused)
 {
 	long count = 0;
 
 	while (!atomic_load(&stop)) {
 		fdatasync(fd);
-		usleep(1000 << count++ % 6);
+		usleep(1000 << count++ % 8);
 	}
 	return NULL;
 }
@@ -316,7 +352,7 @@ static void *reclaimer(void *unused)
 		long round = atomic_fetch_add(&rounds, 1);
 
 		/* A hole may end the call early. */
-		if (round % 2)
+		if (round % 4 == 0)
 			reclaim_node();
 		else
 			madvise(map, SLOTS * STRIDE * PAGE, MADV_PAGEOUT);

@@ -36,9 +36,9 @@ whole 0
 whole 20
 without wait write 0
 without tick write 0
-without dirty store 100
+without dirty store 50
 without pending mapping 20
 without install copy 20
 without settle hole 20
-without filling direct 20
+without filling direct 100
 echo 0 > $debug/late
