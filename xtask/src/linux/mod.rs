@@ -84,7 +84,7 @@ impl Boot {
                     arguments = rest;
                 }
                 ["--append", given, rest @ ..] => {
-                    parameters = (*given).to_owned();
+                    (*given).clone_into(&mut parameters);
                     arguments = rest;
                 }
                 ["--append"] => return Err(Failure::usage("`--append` needs parameters of the kernel")),
