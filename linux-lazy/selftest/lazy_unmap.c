@@ -230,7 +230,7 @@ static void change(struct slot *slot)
 {
 	long next = atomic_load(&slot->begun) + 1;
 
-	/* Another page finds one that was unmapped, if nobody maps that again. */
+	/* It maps the page.  Other changes must also find pages without a PTE. */
 	if (kind->bursts)
 		check(slot);
 	atomic_store(&slot->begun, next);
@@ -351,7 +351,7 @@ static void *reclaimer(void *unused)
 	while (!atomic_load(&stop)) {
 		long round = atomic_fetch_add(&rounds, 1);
 
-		/* A hole may end the call early. */
+		/* A hole may end madvise() early. */
 		if (round % 4 == 0)
 			reclaim_node();
 		else

@@ -56,9 +56,7 @@ fn waits(threads: usize, count: usize) -> Outcome {
         pinned?;
         for _ in 0..count {
             let area = map(BYTES)?;
-            for page in 0..BYTES / PAGE {
-                touch(area.wrapping_byte_add(page * PAGE));
-            }
+            store_all(area as usize, BYTES / PAGE);
             // SAFETY: the mapping is ours, and nothing uses it any more.
             unsafe {
                 mprotect(area, BYTES, MprotectFlags::READ)?;
@@ -96,14 +94,19 @@ fn store_all(start: usize, pages: usize) {
     }
 }
 
+/// Each thread runs `body` with the address of its part of a mapping, and the number of pages there.
+fn in_parts(start: usize, threads: usize, pages: usize, body: fn(usize, usize)) {
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            scope.spawn(move || body(start + thread * pages * PAGE, pages));
+        }
+    });
+}
+
 /// Each thread loads from a part of its own of a file.
 fn reads(threads: usize, pages: usize, file: &str) -> Outcome {
     let start = map_file(&File::open(file)?, 0, threads * pages * PAGE, ProtFlags::READ)?;
-    thread::scope(|scope| {
-        for thread in 0..threads {
-            scope.spawn(move || load_all(start + thread * pages * PAGE, pages));
-        }
-    });
+    in_parts(start, threads, pages, load_all);
     Ok(())
 }
 
@@ -111,11 +114,7 @@ fn reads(threads: usize, pages: usize, file: &str) -> Outcome {
 fn stores(threads: usize, pages: usize, file: &str) -> Outcome {
     let file = File::options().read(true).write(true).open(file)?;
     let start = map_file(&file, 0, threads * pages * PAGE, ProtFlags::READ | ProtFlags::WRITE)?;
-    thread::scope(|scope| {
-        for thread in 0..threads {
-            scope.spawn(move || store_all(start + thread * pages * PAGE, pages));
-        }
-    });
+    in_parts(start, threads, pages, store_all);
     Ok(())
 }
 
@@ -134,6 +133,7 @@ fn processes(count: usize, pages: usize, file: &str) -> Outcome {
     Ok(())
 }
 
+/// What the process of this number does.
 fn part(number: usize, pages: usize, file: &str) -> Outcome {
     let bytes = pages * PAGE;
     load_all(map_file(&File::open(file)?, number * bytes, bytes, ProtFlags::READ)?, pages);

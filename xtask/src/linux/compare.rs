@@ -1,6 +1,6 @@
 //! Loads on the stock kernel and on the lazy one, boot by boot in turn.
 
-use super::guest::{succeeded, Guest};
+use super::guest::{succeeded, Boot, Guest};
 use super::Kernel;
 use crate::failure::Failure;
 use crate::guests::Nodes;
@@ -27,55 +27,29 @@ enum Pages {
 impl Load {
     /// What each kernel does. Pages of /mnt/holes come without a wait for a disk, in folios that huge entries map.
     pub(super) const ALL: [Self; 8] = [
-        Self {
-            name: "read",
-            command: "guest_loads read 8 24576 /dev/vda",
-            nodes: Nodes::Alike,
-            pages: Pages::Fixed(8 * 24_576),
-        },
-        Self {
-            name: "holes",
-            command: "guest_loads read 8 32768 /mnt/holes",
-            nodes: Nodes::Alike,
-            pages: Pages::Fixed(8 * 32_768),
-        },
-        Self {
-            name: "processes",
-            command: "guest_loads processes 8 32768 /mnt/holes",
-            nodes: Nodes::Alike,
-            pages: Pages::Fixed(8 * 32_768),
-        },
-        Self {
-            name: "demote",
-            command: "guest_loads read 8 24576 /dev/vda",
-            nodes: Nodes::Tiers,
-            pages: Pages::Fixed(8 * 24_576),
-        },
-        Self {
-            name: "migrate",
-            command: "guest_loads migrate 8 4096 6",
-            nodes: Nodes::Alike,
-            pages: Pages::Counted("pgmigrate_success"),
-        },
-        Self {
-            name: "madvise",
-            command: "guest_loads madvise 8 500",
-            nodes: Nodes::Alike,
-            pages: Pages::Fixed(8 * 500),
-        },
-        Self {
-            name: "store",
-            command: "guest_loads store 8 16384 /dev/vda",
-            nodes: Nodes::Alike,
-            pages: Pages::Fixed(8 * 16_384),
-        },
-        Self {
-            name: "fork",
-            command: "guest_loads fork 8 64 20",
-            nodes: Nodes::Alike,
-            pages: Pages::Fixed(64 * 20),
-        },
+        Self::new("read", "guest_loads read 8 24576 /dev/vda", Nodes::Alike, Pages::Fixed(8 * 24_576)),
+        Self::new("holes", "guest_loads read 8 32768 /mnt/holes", Nodes::Alike, Pages::Fixed(8 * 32_768)),
+        Self::new(
+            "processes",
+            "guest_loads processes 8 32768 /mnt/holes",
+            Nodes::Alike,
+            Pages::Fixed(8 * 32_768),
+        ),
+        Self::new("demote", "guest_loads read 8 24576 /dev/vda", Nodes::Tiers, Pages::Fixed(8 * 24_576)),
+        Self::new(
+            "migrate",
+            "guest_loads migrate 8 4096 6",
+            Nodes::Alike,
+            Pages::Counted("pgmigrate_success"),
+        ),
+        Self::new("madvise", "guest_loads madvise 8 500", Nodes::Alike, Pages::Fixed(8 * 500)),
+        Self::new("store", "guest_loads store 8 16384 /dev/vda", Nodes::Alike, Pages::Fixed(8 * 16_384)),
+        Self::new("fork", "guest_loads fork 8 64 20", Nodes::Alike, Pages::Fixed(64 * 20)),
     ];
+
+    const fn new(name: &'static str, command: &'static str, nodes: Nodes, pages: Pages) -> Self {
+        Self { name, command, nodes, pages }
+    }
 
     /// The load of a name.
     pub(super) fn of(name: &str) -> Result<Self, Failure> {
@@ -113,7 +87,8 @@ pub(super) fn run(workspace: &Workspace, boots: u32, loads: &[Load]) -> Result<(
         let mut per_page = [Vec::new(), Vec::new()];
         for boot in 0..boots {
             for (kernel, results) in COMPARED.into_iter().zip(&mut per_page) {
-                let output = guest.run(kernel, load.command, load.nodes, "")?;
+                let asked = Boot { nodes: load.nodes, ..Boot::new(kernel, load.command) };
+                let output = guest.run(&asked)?;
                 succeeded(&output)?;
                 let pages = match load.pages {
                     Pages::Fixed(pages) => pages,

@@ -3,16 +3,15 @@
 //! The guest's script prints a line for each run. `whole` has the ticks by which CPUs were late, the findings of the
 //! test and the reports of the kernel. `without` has the guard, the operation, the ticks, findings, reports and seconds.
 
-use super::guest::{succeeded, Guest};
+use super::guest::{succeeded, Boot, Guest};
 use super::Kernel;
 use crate::failure::Failure;
-use crate::guests::Nodes;
 use crate::table;
 use crate::workspace::Workspace;
 
 pub(super) fn run(workspace: &Workspace, seconds: u32) -> Result<(), Failure> {
     let guest = Guest::make(workspace, &[Kernel::Debug])?;
-    let output = guest.run(Kernel::Debug, &format!("guards {seconds}"), Nodes::Alike, "")?;
+    let output = guest.run(&Boot::new(Kernel::Debug, &format!("guards {seconds}")))?;
     print!("{output}");
     let result = judge(&output)?;
     println!();

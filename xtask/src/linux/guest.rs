@@ -24,6 +24,24 @@ const BOOTS: u32 = 5;
 const BEGINS: &str = "---- begins";
 const ENDS: &str = "---- ends";
 
+/// What is booted, and the command that runs there.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Boot {
+    pub(super) kernel: Kernel,
+    /// With tiers, the kernel demotes pages.
+    pub(super) nodes: Nodes,
+    /// Parameters of the kernel beyond those of every guest.
+    pub(super) parameters: String,
+    pub(super) command: String,
+}
+
+impl Boot {
+    /// On two nodes alike, with no further parameters.
+    pub(super) fn new(kernel: Kernel, command: &str) -> Self {
+        Self { kernel, nodes: Nodes::Alike, parameters: String::new(), command: command.to_owned() }
+    }
+}
+
 /// The files of a guest, which may run any of the kernels.
 pub(super) struct Guest<'a> {
     workspace: &'a Workspace,
@@ -65,39 +83,21 @@ impl<'a> Guest<'a> {
         Ok(Self { workspace, folder })
     }
 
-    /// Boots a kernel with further parameters, runs the command and returns what it printed. With tiers, the kernel
-    /// demotes pages.
-    pub(super) fn run(
-        &self,
-        kernel: Kernel,
-        command: &str,
-        nodes: Nodes,
-        parameters: &str,
-    ) -> Result<String, Failure> {
-        let image = build::image(self.workspace, kernel)?;
-        let lazy = if kernel == Kernel::Stock { "" } else { " sysctl.vm.lazy_unmap=1" };
-        let demotion = if nodes == Nodes::Tiers { " demotion=1" } else { "" };
+    /// Boots a kernel, runs the command and returns what it printed.
+    pub(super) fn run(&self, boot: &Boot) -> Result<String, Failure> {
+        let Boot { kernel, nodes, parameters, command } = boot;
+        let image = build::image(self.workspace, *kernel)?;
+        let lazy = if *kernel == Kernel::Stock { "" } else { " sysctl.vm.lazy_unmap=1" };
+        let demotion = if *nodes == Nodes::Tiers { " demotion=1" } else { "" };
         // The command travels as one variable of the first program's environment: no space may stand in it.
         let append = format!(
             "console=ttyS0 quiet panic=-1 transparent_hugepage=never{lazy}{demotion} {parameters} run={}",
             command.replace(' ', ",")
         );
-        let mut qemu = guests::qemu(MEMORY, nodes, DISKS.map(|(name, _)| self.folder.join(name)));
+        let mut qemu = guests::qemu(MEMORY, *nodes, DISKS.map(|(name, _)| self.folder.join(name)));
         qemu.arg("-kernel").arg(image).arg("-initrd").arg(self.folder.join("root.cpio"));
         qemu.args(["-append", &append]).stdin(Stdio::null());
-        let mut text;
-        let mut boots = 0;
-        loop {
-            let output = failure::output(&mut qemu)?.stdout;
-            text = String::from_utf8_lossy(&output).replace('\r', "");
-            boots += 1;
-            // QEMU 7.2 may run an instruction that another processor has replaced. Linux replaces branches while it
-            // boots, behind a breakpoint, and does not know the breakpoint any more.
-            if text.contains(BEGINS) || !text.contains("Oops: int3") || boots == BOOTS {
-                break;
-            }
-            println!("the guest stopped at a branch that its kernel was patching, and boots again");
-        }
+        let text = begun(&mut qemu)?;
         let output = text.split_once(BEGINS).and_then(|(_, rest)| rest.split_once(ENDS));
         match output {
             Some((output, _)) => Ok(output.trim_start().to_owned()),
@@ -105,6 +105,22 @@ impl<'a> Guest<'a> {
                 Err(Failure::new(format!("the guest did not end; its last lines:\n{}", last_lines(&text))))
             }
         }
+    }
+}
+
+/// What the guest prints. One that stops early because of a mistake of QEMU is booted again.
+///
+/// QEMU 7.2 may run an instruction that another processor has replaced. Linux replaces branches while it boots, behind a
+/// breakpoint, and does not know the breakpoint any more.
+fn begun(qemu: &mut Command) -> Result<String, Failure> {
+    let mut boots = 1;
+    loop {
+        let text = String::from_utf8_lossy(&failure::output(qemu)?.stdout).replace('\r', "");
+        if text.contains(BEGINS) || !text.contains("Oops: int3") || boots == BOOTS {
+            return Ok(text);
+        }
+        boots += 1;
+        println!("the guest stopped at a branch that its kernel was patching, and boots again");
     }
 }
 

@@ -11,6 +11,7 @@ mod guest;
 mod source;
 
 use compare::Load;
+use guest::{Boot, Guest};
 
 use crate::failure::Failure;
 use crate::guests::Nodes;
@@ -64,40 +65,29 @@ pub(crate) enum Options {
     Compare(u32, Vec<Load>),
 }
 
-/// A boot by hand.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Boot {
-    kernel: Kernel,
-    nodes: Nodes,
-    /// Parameters of the kernel beyond those of every guest.
-    parameters: String,
-    command: Vec<String>,
-}
-
-impl Boot {
-    fn parse(mut arguments: &[&str]) -> Result<Self, Failure> {
-        let (mut nodes, mut parameters) = (Nodes::Alike, String::new());
-        loop {
-            match arguments {
-                ["--tiers", rest @ ..] => {
-                    nodes = Nodes::Tiers;
-                    arguments = rest;
-                }
-                ["--append", given, rest @ ..] => {
-                    (*given).clone_into(&mut parameters);
-                    arguments = rest;
-                }
-                ["--append"] => return Err(Failure::usage("`--append` needs parameters of the kernel")),
-                [name, command @ ..] => {
-                    let kernel = Kernel::ALL.into_iter().find(|kernel| kernel.name() == *name);
-                    let kernel = kernel.ok_or_else(|| {
-                        Failure::usage(format!("unknown kernel `{name}`; known: stock, lazy and debug"))
-                    })?;
-                    let command = command.iter().map(|word| (*word).to_owned()).collect();
-                    return Ok(Self { kernel, nodes, parameters, command });
-                }
-                [] => return Err(Failure::usage("`linux boot` needs a kernel: stock, lazy or debug")),
+/// What a boot by hand is asked for. Without a command it is a shell, which ends at once.
+fn boot(mut arguments: &[&str]) -> Result<Boot, Failure> {
+    let (mut nodes, mut parameters) = (Nodes::Alike, "");
+    loop {
+        match arguments {
+            ["--tiers", rest @ ..] => {
+                nodes = Nodes::Tiers;
+                arguments = rest;
             }
+            ["--append", given, rest @ ..] => {
+                parameters = given;
+                arguments = rest;
+            }
+            ["--append"] => return Err(Failure::usage("`--append` needs parameters of the kernel")),
+            [name, command @ ..] => {
+                let kernel = Kernel::ALL.into_iter().find(|kernel| kernel.name() == *name);
+                let kernel = kernel.ok_or_else(|| {
+                    Failure::usage(format!("unknown kernel `{name}`; known: stock, lazy and debug"))
+                })?;
+                let command = if command.is_empty() { "sh".to_owned() } else { command.join(" ") };
+                return Ok(Boot { nodes, parameters: parameters.to_owned(), ..Boot::new(kernel, &command) });
+            }
+            [] => return Err(Failure::usage("`linux boot` needs a kernel: stock, lazy or debug")),
         }
     }
 }
@@ -108,7 +98,7 @@ impl Options {
             [] => Err(Failure::usage("`linux` needs one of: fetch, build, boot, test, compare")),
             ["fetch"] => Ok(Self::Fetch),
             ["build"] => Ok(Self::Build),
-            ["boot", boot @ ..] => Ok(Self::Boot(Boot::parse(boot)?)),
+            ["boot", arguments @ ..] => Ok(Self::Boot(boot(arguments)?)),
             ["test"] => Ok(Self::Test(60)),
             ["test", seconds] => Ok(Self::Test(number(seconds, "seconds")?)),
             ["compare"] => Ok(Self::Compare(5, Load::ALL.to_vec())),
@@ -138,9 +128,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Options::Fetch => source::fetch(&workspace),
         Options::Build => Kernel::ALL.into_iter().try_for_each(|kernel| build::run(&workspace, kernel)),
         Options::Boot(boot) => {
-            let command = if boot.command.is_empty() { "sh".to_owned() } else { boot.command.join(" ") };
-            let guest = guest::Guest::make(&workspace, &[boot.kernel])?;
-            print!("{}", guest.run(boot.kernel, &command, boot.nodes, &boot.parameters)?);
+            let guest = Guest::make(&workspace, &[boot.kernel])?;
+            print!("{}", guest.run(boot)?);
             Ok(())
         }
         Options::Test(seconds) => guards::run(&workspace, *seconds),
@@ -166,7 +155,7 @@ mod tests {
                 kernel: Kernel::Lazy,
                 nodes: Nodes::Tiers,
                 parameters: "nosmp".to_owned(),
-                command: vec!["cat".to_owned(), "/proc/version".to_owned()],
+                command: "cat /proc/version".to_owned(),
             })
         );
         for wrong in [
