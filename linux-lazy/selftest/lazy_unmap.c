@@ -16,6 +16,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -73,8 +74,10 @@ struct kind {
 	int open_flags;
 	/*
 	 * In every other round one thread alone uses one page: it changes it many
-	 * times without a pause, since a CPU that idles forgets its TLB, and then
-	 * leaves it alone until it may have been reclaimed.
+	 * times without a pause, since a CPU that idles forgets its TLB.  It goes
+	 * on until the file was written out a few times, so that the page may be
+	 * clean and unmapped at its last change, and then leaves it alone until it
+	 * may have been reclaimed.
 	 */
 	bool bursts;
 	/* A change to zero makes CPUs forget theirs, so it has rounds of its own. */
@@ -91,6 +94,7 @@ static atomic_bool failed;
 static atomic_long loads;
 static atomic_long changes;
 static atomic_long rounds;
+static atomic_long syncs;
 
 static void fail(const char *what)
 {
@@ -198,6 +202,12 @@ static const struct kind kinds[] = {
 };
 #define KINDS ((long)ARRAY_SIZE(kinds))
 
+/* Whether one thread alone uses pages in this round. */
+static bool is_burst(long round)
+{
+	return kind->bursts && round % 2;
+}
+
 /* The first of the slots of this round. */
 static struct slot *first_slot(long round)
 {
@@ -254,22 +264,23 @@ static void *changer(void *argument)
 
 	while (!atomic_load(&stop)) {
 		long chosen = rand_r(&seed) % (NEAR / CHANGERS);
-		long round = atomic_load(&rounds), count = 1;
+		long round = atomic_load(&rounds), count = 1, last_sync = LONG_MAX;
 		struct slot *slot = first_slot(round) + chosen * CHANGERS + number;
-		bool burst = kind->bursts && round % 2;
 
 		/* Readers and reclaim come between changes. */
 		usleep(kind->flushes ? random_length(&seed) : rand_r(&seed) % 200);
 		if (kind->flushes &&
 		    atomic_load(&slot->begun) % 2 != atomic_load(&rounds) % 2)
 			continue;
-		if (burst) {
+		if (is_burst(round)) {
 			bool mine = round / 2 % CHANGERS == number;
 
 			count = mine && round != last_burst ? rand_r(&seed) % BURST : 0;
 			last_burst = round;
+			last_sync = atomic_load(&syncs) + 1 + rand_r(&seed) % 16;
 		}
-		while (count-- > 0 && !atomic_load(&stop))
+		while (count-- > 0 && atomic_load(&syncs) < last_sync &&
+		       !atomic_load(&stop))
 			change(slot);
 		list_pages();
 	}
@@ -289,8 +300,7 @@ static void *reader(void *argument)
 	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
 		long round = atomic_load_explicit(&rounds, memory_order_relaxed), i;
 
-		if ((cpu + round / ROUNDS) % cpus >= READERS ||
-		    (kind->bursts && round % 2)) {
+		if ((cpu + round / ROUNDS) % cpus >= READERS || is_burst(round)) {
 			usleep(1000);
 			continue;
 		}
@@ -341,7 +351,8 @@ static void *syncer(void *unused)
 
 	while (!atomic_load(&stop)) {
 		fdatasync(fd);
-		usleep(1000 << count++ % 8);
+		atomic_fetch_add(&syncs, 1);
+		usleep(is_burst(atomic_load(&rounds)) ? 1000 : 1000 << count++ % 8);
 	}
 	return NULL;
 }
