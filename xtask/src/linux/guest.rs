@@ -51,6 +51,17 @@ pub(super) struct Guest<'a> {
 impl<'a> Guest<'a> {
     /// Builds the programs and the file system, if the kernels that are to run are there.
     pub(super) fn make(workspace: &'a Workspace, kernels: &[Kernel]) -> Result<Self, Failure> {
+        let empty = workspace.target.join("linux/guest/empty");
+        guests::make(&empty)?;
+        Self::with_files(workspace, kernels, &empty)
+    }
+
+    /// The same with these files in the file system of the second disk.
+    pub(super) fn with_files(
+        workspace: &'a Workspace,
+        kernels: &[Kernel],
+        files: &Path,
+    ) -> Result<Self, Failure> {
         kernels.iter().try_for_each(|kernel| build::image(workspace, *kernel).map(|_| ()))?;
         let folder = workspace.target.join("linux/guest");
         let root = folder.join("root");
@@ -75,11 +86,13 @@ impl<'a> Guest<'a> {
         failure::run(compile.arg(workspace.root.join("linux-lazy/selftest/lazy_unmap.c")))?;
         guests::program(&root.join("init"), include_str!("init"))?;
         guests::program(&root.join("bin/guards"), include_str!("guards.sh"))?;
+        guests::program(&root.join("bin/suites"), include_str!("suites.sh"))?;
         guests::pack(&root, busybox, &folder.join("root.cpio"))?;
         for (name, bytes) in DISKS {
             guests::disk(&folder.join(name), bytes)?;
         }
-        failure::output(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(folder.join(DISKS[1].0)))?;
+        let mut format = Command::new("mkfs.ext4");
+        failure::output(format.args(["-q", "-F", "-d"]).arg(files).arg(folder.join(DISKS[1].0)))?;
         Ok(Self { workspace, folder })
     }
 

@@ -2,13 +2,14 @@
 //!
 //! `source` fetches Debian's sources of Linux and applies the series to a second copy. `build` makes a kernel of each,
 //! with one configuration. `guest` boots one and runs a program in it. `compare` boots stock and lazy in turn and counts.
-//! `guards` runs the selftest, with each guard of the series taken away in turn.
+//! `guards` runs the selftest, with each guard of the series taken away in turn. `suites` runs the tests of others.
 
 mod build;
 mod compare;
 mod guards;
 mod guest;
 mod source;
+mod suites;
 
 use compare::Load;
 use guest::{Boot, Guest};
@@ -61,6 +62,8 @@ pub(crate) enum Options {
     Boot(Boot),
     /// Runs the selftest for so many seconds, and then without each guard.
     Test(u32),
+    /// Runs Linux's own tests, and stress-ng.
+    Suites,
     /// Boots each kernel so often with each of these loads.
     Compare(u32, Vec<Load>),
 }
@@ -95,23 +98,24 @@ fn boot(mut arguments: &[&str]) -> Result<Boot, Failure> {
 impl Options {
     pub(crate) fn parse(arguments: &[&str]) -> Result<Self, Failure> {
         match arguments {
-            [] => Err(Failure::usage("`linux` needs one of: fetch, build, boot, test, compare")),
+            [] => Err(Failure::usage("`linux` needs one of: fetch, build, boot, test, suites, compare")),
             ["fetch"] => Ok(Self::Fetch),
             ["build"] => Ok(Self::Build),
             ["boot", arguments @ ..] => Ok(Self::Boot(boot(arguments)?)),
             ["test"] => Ok(Self::Test(60)),
             ["test", seconds] => Ok(Self::Test(number(seconds, "seconds")?)),
+            ["suites"] => Ok(Self::Suites),
             ["compare"] => Ok(Self::Compare(5, Load::ALL.to_vec())),
             ["compare", boots] => Ok(Self::Compare(number(boots, "boots")?, Load::ALL.to_vec())),
             ["compare", boots, names @ ..] => {
                 let loads = names.iter().map(|name| Load::of(name)).collect::<Result<_, _>>()?;
                 Ok(Self::Compare(number(boots, "boots")?, loads))
             }
-            ["fetch" | "build" | "test", .., surplus] => {
+            ["fetch" | "build" | "test" | "suites", .., surplus] => {
                 Err(Failure::usage(format!("`linux {}`: surplus argument `{surplus}`", arguments[0])))
             }
             [unknown, ..] => Err(Failure::usage(format!(
-                "`linux` has no `{unknown}`; known: fetch, build, boot, test and compare"
+                "`linux` has no `{unknown}`; known: fetch, build, boot, test, suites and compare"
             ))),
         }
     }
@@ -133,6 +137,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             Ok(())
         }
         Options::Test(seconds) => guards::run(&workspace, *seconds),
+        Options::Suites => suites::run(&workspace),
         Options::Compare(boots, loads) => compare::run(&workspace, *boots, loads),
     }
 }
@@ -169,6 +174,7 @@ mod tests {
             &["test", "0"],
             &["compare", "many"],
             &["fetch", "all"],
+            &["suites", "10"],
         ] {
             assert_eq!(Options::parse(wrong).unwrap_err().code(), 2, "{wrong:?}");
         }
