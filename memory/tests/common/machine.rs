@@ -17,6 +17,7 @@ impl Machine for Threads {
     type RwLock<T: fmt::Debug> = RwSpin<T>;
 
     fn table(&self, frame: FrameNumber) -> &Table {
+        self.step();
         let content = self.content(frame);
         self.check(content.allocated.load(Ordering::Acquire), "R2, a freed table is read", frame);
         content.table.get_or_init(|| Box::new(Table::new()))

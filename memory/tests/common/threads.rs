@@ -23,6 +23,11 @@ pub(super) const POISON: u64 = 0xdead_dead_dead_dead;
 pub(super) const WORDS: usize = 4;
 /// How often a waiting CPU checks before the awaited CPU is taken for lost: minutes.
 const FOREVER: u32 = 1 << 30;
+/// The same on a machine by hand, where no other CPU acts meanwhile.
+const FOREVER_ALONE: u32 = 1 << 10;
+/// How often a machine by hand takes locks and reads tables before a loop is taken for endless. The longest test does
+/// so 2,275,491 times.
+const ENDLESS: u64 = 1 << 23;
 /// The kernel's last entry in every root.
 pub(super) const KERNEL: Entry = Entry::page(FrameNumber::new(1), true);
 
@@ -87,6 +92,8 @@ pub(crate) struct Threads {
     pub(super) hooked: AtomicUsize,
     /// How often a CPU found a lock taken.
     pub(super) contended: AtomicU64,
+    /// How often a machine by hand took a lock or read a table.
+    pub(super) steps: AtomicU64,
     /// The kernel reports that the bytes of free frames change.
     pub(super) alters: AtomicBool,
     pub(super) shadow: Mutex<Shadow>,
@@ -152,6 +159,7 @@ impl Threads {
             hooks: Mutex::default(),
             hooked: AtomicUsize::new(0),
             contended: AtomicU64::new(0),
+            steps: AtomicU64::new(0),
             alters: AtomicBool::new(false),
             shadow: Mutex::new(Shadow::new(config)),
             misuses: Mutex::default(),
@@ -279,11 +287,19 @@ impl Threads {
         }
     }
 
+    /// Fails in a loop that does not end, so that a wrong loop fails its test and does not hang it.
+    pub(super) fn step(&self) {
+        if self.by_hand {
+            assert!(self.steps.fetch_add(1, Ordering::Relaxed) < ENDLESS, "a loop does not end");
+        }
+    }
+
     /// Lets time pass in a loop that waits for another CPU.
     pub(super) fn spin(&self, spins: &mut u32) {
         self.poll();
         *spins += 1;
-        assert!(*spins < FOREVER, "a CPU waits for an event that does not come");
+        let most = if self.by_hand { FOREVER_ALONE } else { FOREVER };
+        assert!(*spins < most, "a CPU waits for an event that does not come");
         if *spins < 32 {
             std::hint::spin_loop();
         } else {
@@ -310,6 +326,7 @@ impl Threads {
         class: &'static LockClass,
         attempt: impl Fn() -> Option<G>,
     ) -> Held<'a, G> {
+        self.step();
         self.core().held.acquire(class);
         if class.interrupts_off {
             OFF.set(OFF.get() + 1);
