@@ -10,6 +10,7 @@ mod huge;
 mod kernel_ranges;
 mod laws;
 mod lru_drain;
+mod messages;
 mod migration;
 mod orders;
 mod owing;
