@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use ceasefire::Schedule;
 use ceasefire_memory::{
-    Config, FaultError, MigrateError, Migrated, Moved, NodeId, NodeLayout, Pages, Placement, Protection,
-    RangeError, Work, USER_END,
+    Config, FaultError, Frame, MigrateError, Migrated, Moved, NodeId, NodeLayout, Pages, Placement,
+    Protection, RangeError, Work, USER_END,
 };
 
-use crate::common::{at, between, config, exhaust, finish, shared_space, Moment, Rig, Space};
+use crate::common::{at, between, config, exhaust, finish, owing, shared_space, Moment, Rig, Space};
 
 const NEAR: NodeId = NodeId(0);
 const FAR: NodeId = NodeId(1);
@@ -319,6 +319,90 @@ fn hidden_pages_that_are_shared_do_not_move_to_one_of_their_users() {
     rig.memory.exit(child);
     rig.run(&space);
     finish(&rig, space, &[], free);
+}
+
+#[test]
+fn a_page_on_its_way_to_the_lists_does_not_move_to_its_user() {
+    let (rig, space, start, free) = pages_in_use(config(1024), 2);
+    assert_eq!(rig.memory.hint(&space, start, Pages::new(2)), Ok(2));
+    assert_eq!(rig.on(1, || rig.load(&space, start)), Ok(1));
+    assert_eq!((rig.memory.statistics().hints, rig.memory.statistics().promoted), (1, 0));
+    rig.memory.list_collected();
+    assert_eq!(rig.on(1, || rig.load(&space, at(start, 1))), Ok(2));
+    assert_eq!((rig.memory.statistics().hints, rig.memory.statistics().promoted), (2, 1));
+    assert_kept(&rig, &space, start, 2);
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn a_page_that_moved_to_its_user_can_be_used_at_once() {
+    let (rig, space) = owing::machine(owing::bounds());
+    let free = rig.memory.free_frames() + 1;
+    rig.run(&space);
+    let file = rig.memory.create_file(1).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(1), false).unwrap();
+    assert_eq!(rig.load(&space, start), Ok(0));
+    rig.memory.list_collected();
+    assert_eq!(rig.memory.hint(&space, start, Pages::new(1)), Ok(1));
+    let before = rig.memory.statistics().faults;
+    // No CPU could store to the page, so it could also have arrived with a debt, and the CPU had to pay that first.
+    assert_eq!(rig.on(1, || rig.load(&space, start)), Ok(0));
+    assert_eq!((rig.memory.statistics().promoted, rig.memory.statistics().faults), (1, before + 1));
+    finish(&rig, space, &[file], free);
+}
+
+/// A page on node `home`, which the CPU of node 0 uses next. Node `short` has 62 free frames, which all owe; no more
+/// than that are free anywhere. They are above the minimum, and so few that a payment is not worth it.
+fn with_few_owing_frames(home: usize, short: NodeId, lazy: Config) -> (Rig, [Space; 2], u64, Vec<Frame>) {
+    let rig = Rig::by_hand(lazy);
+    let [space, other] = [(); 2].map(|()| rig.memory.new_space().unwrap());
+    let start = rig.on(home, || {
+        rig.run(&space);
+        let start = rig.memory.map_anonymous(&space, Pages::new(1)).unwrap();
+        rig.store(&space, start, 1).unwrap();
+        start
+    });
+    rig.memory.list_collected();
+    rig.memory.hint(&space, start, Pages::new(1)).unwrap();
+    rig.on(1, || rig.run(&other));
+    let (near, far) = owing::take_all(&rig);
+    let (mut few, mut kept) = if short == NEAR { (near, far) } else { (far, near) };
+    kept.extend(few.split_off(2 * owing::MOVED));
+    assert_eq!(owing::owe(&rig, &other, few).0.len(), 2 * owing::MOVED);
+    rig.run(&space);
+    (rig, [space, other], start, kept)
+}
+
+#[test]
+fn a_page_does_not_move_to_its_user_if_the_frame_must_be_paid_for() {
+    let (rig, [space, other], start, kept) = with_few_owing_frames(1, NEAR, owing::lazily(owing::bounds()));
+    assert_eq!(rig.load(&space, start), Ok(1));
+    let statistics = rig.memory.statistics();
+    assert_eq!((statistics.hints, statistics.promoted, statistics.allocations_paid), (1, 0, 0));
+    assert_eq!(rig.memory.owing_frames(), 2 * owing::MOVED as u64);
+    owing::free(&rig, kept);
+    drop(rig.memory.engine().unload());
+    rig.memory.exit(space);
+    rig.platform().assert_no_violation();
+    drop(other);
+}
+
+#[test]
+fn no_page_is_demoted_if_the_frame_must_be_paid_for() {
+    let mut config = owing::lazily(owing::bounds());
+    config.nodes[1].tier = 1;
+    let (rig, [space, other], start, kept) = with_few_owing_frames(0, FAR, config);
+    rig.memory.reclaim_node(NEAR);
+    let statistics = rig.memory.statistics();
+    assert!(statistics.scanned > 0, "no frame of the near node is free");
+    assert_eq!((statistics.demoted, statistics.allocations_paid), (0, 0));
+    assert_eq!(rig.memory.owing_frames(), 2 * owing::MOVED as u64);
+    assert_eq!(rig.load(&space, start), Ok(1));
+    owing::free(&rig, kept);
+    drop(rig.memory.engine().unload());
+    rig.memory.exit(space);
+    rig.platform().assert_no_violation();
+    drop(other);
 }
 
 #[test]

@@ -58,7 +58,8 @@ fn an_allocation_that_must_not_wait_gets_a_debt_free_frame_or_none() {
 fn an_allocation_that_may_wait_pays_before_it_takes_the_reserve_or_farther_memory() {
     // Above the node's watermarks.
     const SETTLED: u32 = 2 * MOVED as u32;
-    for (reserve, paid) in [(SETTLED + 1, 1), (SETTLED, 1), (SETTLED - 1, 0)] {
+    // The largest reserve needs more frames than mature at a time.
+    for (reserve, paid) in [(2 * SETTLED, 1), (SETTLED + 1, 1), (SETTLED, 1), (SETTLED - 1, 0)] {
         let (rig, space) = machine(Lazy { reserve: Some(reserve), ..bounds() });
         let all = rig.memory.free_frames() + 1;
         let (owing, there) = near_owes(&rig, &space, 2);

@@ -265,6 +265,28 @@ fn a_whole_table_moves_with_one_flush() {
 }
 
 #[test]
+fn an_unmap_of_many_pages_costs_one_flush() {
+    let (rig, space, start, free) = stored(2048, 600);
+    let before = rig.memory.counters();
+    rig.memory.unmap(&space, start, Pages::new(600)).unwrap();
+    assert_eq!(rig.memory.counters().since(&before).shootdowns, 1);
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn a_move_makes_only_the_tables_of_the_new_place() {
+    let (rig, space, start, free) = stored(512, 3);
+    let before = rig.memory.free_frames();
+    // The new place ends with the range of its table, under the same tables above.
+    let to = start + 4 * HUGE - 3 * PAGE_BYTES;
+    let pages = Pages::new(3);
+    rig.memory.remap(&space, start, pages, pages, Placement::At(to)).unwrap();
+    assert_eq!(rig.memory.free_frames(), before, "one table is new, and one is not needed any more");
+    both(&rig, || (0..3).for_each(|page| assert_eq!(rig.load(&space, at(to, page)), Ok(page + 1))));
+    finish(&rig, space, &[], free);
+}
+
+#[test]
 fn a_mapping_that_cannot_grow_where_it_is_moves_if_it_may() {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;

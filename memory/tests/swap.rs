@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ceasefire::Schedule;
 use ceasefire_memory::{
     AdviseError, Config, FaultError, LockError, NodeId, NodeLayout, Pages, Protection, RangeError, Work,
-    USER_END,
+    PAGE_BYTES, USER_END,
 };
 
 #[cfg(ceasefire_sabotage)]
@@ -127,6 +127,30 @@ fn a_full_device_keeps_no_page_of_a_file_in_memory() {
     rig.memory.unmap(&space, shared, Pages::new(150)).unwrap();
     rig.memory.delete_file(file);
     finish_all(&rig, space, free);
+}
+
+#[test]
+fn the_larger_kind_of_pages_goes_first_while_the_device_has_room() {
+    for (anonymous, of_file) in [(300, 50), (50, 300)] {
+        let config = Config { nodes: vec![NodeLayout::new(512)], ..swapping(512, SLOTS) };
+        let (rig, space, start, free) = stored(config, anonymous);
+        let file = rig.memory.create_file(of_file).unwrap();
+        rig.memory.read(file, 0, &mut vec![0; of_file as usize * PAGE_BYTES as usize]).unwrap();
+        let mut spaces = Vec::new();
+        while !rig.platform().take_wake(NodeId(0)) {
+            spaces.push(rig.memory.new_space().unwrap());
+        }
+        // Much fewer pages go than the larger kind has.
+        rig.memory.reclaim_node(NodeId(0));
+        let (written, cached) = (rig.memory.statistics().written, rig.memory.cached_pages(file));
+        assert_eq!(written > 0, anonymous > 50, "{written} anonymous pages are written");
+        assert_eq!(cached < u64::from(of_file), of_file > 50, "{cached} pages of the file are left");
+        end(&rig, spaces);
+        rig.run(&space);
+        assert_kept(&rig, &space, start, anonymous);
+        rig.memory.delete_file(file);
+        finish_all(&rig, space, free);
+    }
 }
 
 #[test]

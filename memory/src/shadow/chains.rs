@@ -136,6 +136,15 @@ mod tests {
     }
 
     #[test]
+    fn chains_stay_short_as_entries_are_added() {
+        let mut chains = Chains::default();
+        (0..5000).for_each(|entry| chains.add(entry, near(9, u64::from(entry))));
+        let longest = chains.heads.iter().map(|&head| chains.from(head).count()).max();
+        assert!(longest <= Some(8), "{longest:?}");
+        assert!(chains.heads.len() <= 2 * 5000, "{}", chains.heads.len());
+    }
+
+    #[test]
     fn neighbouring_pages_have_neighbouring_hashes_and_groups_differ() {
         for page in 64..127 {
             assert_eq!(near(9, page) + 1, near(9, page + 1));

@@ -59,7 +59,7 @@ impl Copies {
     }
 }
 
-fn hash(block: Block) -> u32 {
+pub(super) fn hash(block: Block) -> u32 {
     let group = match block.store {
         Store::File(file) => u64::from(file.get()) + 1,
         Store::Swap => 0,

@@ -41,6 +41,9 @@ fn gone(shadow: &mut Shadow, address: u64, number: u32) {
 fn who(result: Result<(), Misuse>) -> Option<(Wrong, u32, usize)> {
     let misuse = result.err()?;
     assert_eq!(misuse.since, Some(9));
+    assert!(misuse
+        .address
+        .is_some_and(|address| Place::new(ROOT, address, HUGE) == Place::new(ROOT, AT, HUGE)));
     Some((misuse.wrong, misuse.frame.get(), misuse.cpu?.index()))
 }
 
@@ -240,6 +243,23 @@ fn a_range_of_blocks_longer_than_the_number_of_copies_finds_them_all() {
     }
     (0..3).for_each(|number| copies.remove(FRAMES + number));
     assert_eq!(copies.of(Store::Swap, 0, u32::MAX), []);
+}
+
+/// A hash that many share makes every look-up a walk.
+#[test]
+fn places_and_blocks_that_are_used_together_have_hashes_of_their_own() {
+    let places = [ROOT, OTHER].into_iter().flat_map(|root| {
+        [SMALL, HUGE].into_iter().flat_map(move |size| (0..8).map(move |page| (root, page, size)))
+    });
+    let places = places.map(|(root, page, size)| Place::new(root, page << size.shift(), size).hash());
+    let stores = [Store::Swap, Store::File(ObjectId::new(0)), Store::File(ObjectId::new(1))];
+    let blocks = stores.into_iter().flat_map(|store| (0..8).map(move |index| Block { store, index }));
+    for hashes in [places.collect::<Vec<u32>>(), blocks.map(copies::hash).collect()] {
+        let mut distinct = hashes.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), hashes.len(), "{hashes:x?}");
+    }
 }
 
 #[test]
