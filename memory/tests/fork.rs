@@ -79,6 +79,21 @@ fn a_fork_takes_frames_only_for_tables() {
 }
 
 #[test]
+fn a_fork_makes_no_table_where_the_parent_has_none() {
+    let (rig, space) = shared_space(512);
+    let free = rig.memory.free_frames() + 1;
+    let start = rig.memory.map_anonymous(&space, Pages::new(64 * 512)).unwrap();
+    for page in [0, 63 * 512] {
+        rig.store(&space, at(start, page), 1).unwrap();
+    }
+    let before = rig.memory.free_frames();
+    let child = rig.memory.fork(&space).unwrap();
+    assert_eq!(before - rig.memory.free_frames(), 5, "the root, two tables above, two of the lowest level");
+    end(&rig, child, &space);
+    finish(&rig, space, &[], free);
+}
+
+#[test]
 fn when_fork_returns_no_cpu_stores_to_shared_pages() {
     let (rig, space, start, free) = stored(4);
     let child = rig.memory.fork(&space).unwrap();

@@ -1,6 +1,6 @@
 //! Huge pages: created by faults and by collapsing, split at the ends of a partial operation, moved whole.
 
-use ceasefire::Schedule;
+use ceasefire::{Platform, Schedule};
 use ceasefire_memory::{
     CollapseError, Config, FaultError, Migrated, NodeId, NodeLayout, Pages, Placement, Protection,
     UnmapError, Work, PAGE_BYTES,
@@ -67,6 +67,24 @@ fn assert_kept(rig: &Rig, space: &Space, start: u64, pages: std::ops::Range<u64>
 fn finish_all(rig: &Rig, space: Space, free: u64) {
     finish(rig, space, &[], free);
     assert_eq!(rig.memory.free_slots(), 2048);
+}
+
+#[test]
+fn a_huge_page_that_cannot_be_split_stays_and_is_passed_over() {
+    let (rig, space, free) = running(Config { swap_pages: 0, ..layout() });
+    let start = rig.memory.map_anonymous(&space, Pages::new(1024)).unwrap();
+    rig.memory.advise_huge(&space, start, Pages::HUGE, true).unwrap();
+    fill(&rig, &space, start, 520);
+    let take = || rig.platform().interrupts_off(|| rig.memory.allocate_atomic(NEAR));
+    let taken: Vec<_> = std::iter::from_fn(take).collect();
+    // There is no frame for a table.
+    rig.memory.advise_page_out(&space, start, Pages::new(1024)).unwrap();
+    assert_eq!(rig.memory.statistics().splits, 0);
+    for frame in taken {
+        rig.memory.free(frame);
+    }
+    assert_kept(&rig, &space, start, 0..520);
+    finish(&rig, space, &[], free);
 }
 
 #[test]

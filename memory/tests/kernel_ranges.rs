@@ -109,7 +109,7 @@ fn pages_of(mapping: &KernelMapping) -> impl Iterator<Item = u64> {
 fn a_mapping_is_the_same_on_every_cpu() {
     let machine = Machine::by_hand();
     let mapping = machine.area.map(3).unwrap();
-    assert_eq!((mapping.start(), mapping.end()), (START, at(START, 3)));
+    assert_eq!((mapping.start(), mapping.end(), mapping.pages()), (START, at(START, 3), 3));
     assert_eq!(machine.area.range(), START..at(START, u64::from(PAGES)));
     assert!(machine.store(0, at(START, 2), 7));
     assert_eq!((machine.load(1, at(START, 2)), machine.load(1, at(START, 1))), (Some(7), Some(0)));

@@ -3,7 +3,7 @@
 use ceasefire_memory::{Access, Config, LruDrain, Pages, PAGE_BYTES};
 use proptest::prelude::*;
 
-use crate::common::{config, Rig};
+use crate::common::{config, end, exhaust, Rig};
 
 /// Stores to fresh pages and gives each back at once; returns after each how many frames were not free.
 fn held(drain: LruDrain, lru_batch: usize, pages: u64) -> Vec<u64> {
@@ -48,6 +48,18 @@ proptest! {
             prop_assert_eq!(batched, expected);
         }
     }
+}
+
+#[test]
+fn an_allocation_reclaims_pages_on_their_way_to_the_lists_on_another_cpu() {
+    let rig = Rig::by_hand(Config { lru_batch: 31, ..config(512) });
+    let file = rig.memory.create_file(20).unwrap();
+    let bytes = 20 * PAGE_BYTES as usize;
+    assert_eq!(rig.on(1, || rig.memory.read(file, 0, &mut vec![0; bytes])), Ok(bytes));
+    assert_eq!(rig.memory.cached_pages(file), 20);
+    let spaces = exhaust(&rig);
+    assert_eq!(rig.memory.cached_pages(file), 0, "memory is out while pages could be freed");
+    end(&rig, spaces);
 }
 
 #[test]

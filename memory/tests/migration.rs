@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ceasefire::Schedule;
 use ceasefire_memory::{
-    Config, FaultError, Frame, MigrateError, Migrated, Moved, NodeId, NodeLayout, Pages, Placement,
+    Busy, Config, FaultError, Frame, MigrateError, Migrated, Moved, NodeId, NodeLayout, Pages, Placement,
     Protection, RangeError, Work, USER_END,
 };
 
@@ -539,6 +539,32 @@ fn a_store_before_the_flush_is_copied_too() {
 }
 
 #[test]
+fn a_page_that_another_program_maps_before_the_flush_is_mapped_once_by_each_and_moves() {
+    let (rig, space) = shared_space(512);
+    let free = rig.memory.free_frames() + 1;
+    let other = rig.memory.new_space().unwrap();
+    let file = rig.memory.create_file(2).unwrap();
+    let map = |space: &Space| rig.memory.map_shared(space, file, 0, Pages::new(2), false).unwrap();
+    let (start, theirs) = (map(&space), map(&other));
+    assert_eq!(rig.load(&space, start), Ok(0));
+    let mapper = other.clone();
+    let migrated = during_departure(&rig, &space, move |rig, space| {
+        rig.on(0, || {
+            rig.run(&mapper);
+            assert_eq!(rig.load(&mapper, theirs), Ok(0));
+            rig.run(space);
+        });
+    });
+    assert_eq!(migrated, Migrated { moved: 2, busy: 0 });
+    assert_eq!(rig.load(&space, start), Ok(0));
+    rig.run(&other);
+    assert_eq!(rig.load(&other, theirs), Ok(0));
+    rig.memory.exit(other);
+    rig.run(&space);
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
 fn after_the_flush_no_cpu_holds_the_copied_page() {
     let (rig, space, start, free) = pages_in_use(config(512), 4);
     during_copy(&rig, &space, move |rig, _| {
@@ -548,6 +574,22 @@ fn after_the_flush_no_cpu_holds_the_copied_page() {
     });
     assert_kept(&rig, &space, start, 4);
     finish(&rig, space, &[], free);
+}
+
+#[test]
+fn a_page_on_its_way_is_busy_for_an_invalidation() {
+    let (rig, space) = shared_space(512);
+    let free = rig.memory.free_frames() + 1;
+    let file = rig.memory.create_file(2).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(1), false).unwrap();
+    assert_eq!(rig.load(&space, start), Ok(0));
+    rig.memory.list_collected();
+    let migrated = during_copy(&rig, &space, move |rig, _| {
+        assert_eq!(rig.memory.invalidate(file, 0, 2), Err(Busy { pages: 1 }));
+    });
+    assert_eq!((migrated.moved, rig.memory.cached_pages(file)), (1, 1), "the other page is dropped");
+    assert_eq!(rig.memory.invalidate(file, 0, 2), Ok(()));
+    finish(&rig, space, &[file], free);
 }
 
 #[test]

@@ -265,6 +265,56 @@ fn a_whole_table_moves_with_one_flush() {
 }
 
 #[test]
+fn whole_tables_move_whatever_is_mapped_before_the_new_place() {
+    let (rig, space, start, free) = stored(4096, 1024);
+    let to = (1 << 40) + HUGE;
+    // Mappings on both sides of the new place have tables of their own.
+    let other = rig.memory.map_anonymous(&space, Pages::new(2)).unwrap();
+    for (page, at) in [(0, to - HUGE), (1, to + 2 * HUGE)] {
+        let from = other + page * PAGE_BYTES;
+        rig.memory.remap(&space, from, Pages::new(1), Pages::new(1), Placement::At(at)).unwrap();
+        rig.store(&space, at, 9).unwrap();
+    }
+    rig.platform().at(Moment::Work(Work::Unmap), || panic!("a page moves by itself"));
+    let pages = Pages::new(1024);
+    assert_eq!(rig.memory.remap(&space, start, pages, pages, Placement::At(to)), Ok(to));
+    rig.platform().forget_hooks();
+    both(&rig, || (0..1024).for_each(|page| assert_eq!(rig.load(&space, at(to, page)), Ok(page + 1))));
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn a_call_promises_exactly_the_ranges_that_it_takes_away() {
+    use Protection::{None, Read};
+    let (rig, space, start, free) = stored(4096, 512);
+    let page = |number| at(start, number);
+    let remap = |from, pages, new_pages, placement| {
+        rig.memory.remap(&space, from, Pages::new(pages), Pages::new(new_pages), placement).unwrap()
+    };
+    rig.platform().take_returned();
+    rig.memory.protect(&space, page(4), Pages::new(2), Read).unwrap();
+    assert_eq!(rig.platform().take_returned(), [(page(4), page(6), Read)]);
+    rig.memory.protect(&space, page(4), Pages::new(2), Protection::ReadWrite).unwrap();
+    assert_eq!(rig.platform().take_returned(), []);
+    rig.memory.unmap(&space, page(508), Pages::new(4)).unwrap();
+    assert_eq!(rig.platform().take_returned(), [(page(508), page(512), None)]);
+    remap(start, 508, 500, Placement::Here);
+    assert_eq!(rig.platform().take_returned(), [(page(500), page(508), None)]);
+    remap(start, 500, 510, Placement::Here);
+    assert_eq!(rig.platform().take_returned(), []);
+    let to = 1 << 40;
+    remap(start, 510, 300, Placement::At(to));
+    assert_eq!(
+        rig.platform().take_returned(),
+        [(start, page(510), None), (to, at(to, 300), None)],
+        "the old place, and what was mapped at the new one"
+    );
+    rig.memory.discard_ranges(&space, &[(at(to, 9), Pages::new(1)), (to, Pages::new(2))]).unwrap();
+    assert_eq!(rig.platform().take_returned(), [(to, at(to, 2), None), (at(to, 9), at(to, 10), None)]);
+    finish(&rig, space, &[], free);
+}
+
+#[test]
 fn an_unmap_of_many_pages_costs_one_flush() {
     let (rig, space, start, free) = stored(2048, 600);
     let before = rig.memory.counters();

@@ -130,6 +130,25 @@ fn a_full_device_keeps_no_page_of_a_file_in_memory() {
 }
 
 #[test]
+fn a_store_to_a_page_whose_slot_another_program_names_makes_a_copy() {
+    let (rig, space, start, free) = stored(swapping(512, SLOTS), 2);
+    let child = rig.memory.fork(&space).unwrap();
+    rig.memory.exit(rig.memory.fork(&space).unwrap());
+    end(&rig, exhaust(&rig));
+    assert!(rig.memory.free_slots() < SLOTS, "the pages went out");
+    rig.run(&space);
+    assert_eq!(rig.load(&space, start), Ok(1), "the page is back, and the child still names its slot");
+    rig.memory.list_collected();
+    rig.store(&space, start, 7).unwrap();
+    rig.run(&child);
+    assert_eq!([0, 1].map(|page| rig.load(&child, at(start, page))), [Ok(1), Ok(2)]);
+    rig.memory.exit(child);
+    rig.run(&space);
+    assert_eq!(rig.load(&space, start), Ok(7));
+    finish_all(&rig, space, free);
+}
+
+#[test]
 fn the_larger_kind_of_pages_goes_first_while_the_device_has_room() {
     for (anonymous, of_file) in [(300, 50), (50, 300)] {
         let config = Config { nodes: vec![NodeLayout::new(512)], ..swapping(512, SLOTS) };

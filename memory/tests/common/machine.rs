@@ -191,6 +191,9 @@ impl Machine for Threads {
             Event::Superseded(frame) => {
                 self.content(frame).superseded.store(self.next(), Ordering::Release);
             }
+            Event::Returned { start, end, allowed, .. } if self.by_hand => {
+                self.returned.lock().unwrap().push((start, end, allowed));
+            }
             Event::HoleFilled { .. }
             | Event::Withdrawn { .. }
             | Event::Atomic { .. }

@@ -9,7 +9,8 @@ use std::sync::{Mutex, OnceLock, Weak};
 use ceasefire::{Broadcast, Capabilities, Cpu, CpuId, Platform, DYNAMIC_ASIDS};
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{
-    Block, Config, Entry, FrameNumber, HeldLocks, LockClass, Machine, Memory, NodeId, Table, KERNEL_ENTRIES,
+    Block, Config, Entry, FrameNumber, HeldLocks, LockClass, Machine, Memory, NodeId, Protection, Table,
+    KERNEL_ENTRIES,
 };
 
 use super::locks::Held;
@@ -92,6 +93,8 @@ pub(crate) struct Threads {
     pub(super) hooked: AtomicUsize,
     /// How often a CPU found a lock taken.
     pub(super) contended: AtomicU64,
+    /// What calls on a machine by hand promised when they returned: the ranges, and the use that they still allow.
+    pub(super) returned: Mutex<Vec<(u64, u64, Protection)>>,
     /// How often a machine by hand took a lock or read a table.
     pub(super) steps: AtomicU64,
     /// The kernel reports that the bytes of free frames change.
@@ -159,6 +162,7 @@ impl Threads {
             hooks: Mutex::default(),
             hooked: AtomicUsize::new(0),
             contended: AtomicU64::new(0),
+            returned: Mutex::default(),
             steps: AtomicU64::new(0),
             alters: AtomicBool::new(false),
             shadow: Mutex::new(Shadow::new(config)),
@@ -230,6 +234,13 @@ impl Threads {
     /// The misuses that the shadow saw since the last call.
     pub(crate) fn take_misuses(&self) -> Vec<Misuse> {
         std::mem::take(&mut *self.misuses.lock().unwrap())
+    }
+
+    /// The promises of the calls since the last call of this, without those of empty ranges.
+    pub(crate) fn take_returned(&self) -> Vec<(u64, u64, Protection)> {
+        let mut returned = std::mem::take(&mut *self.returned.lock().unwrap());
+        returned.retain(|(start, end, _)| start < end);
+        returned
     }
 
     /// The frames that were let go while CPUs may read them, and not handed out since.
