@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn pages_are_whole_and_their_bytes_are_checked() {
-        assert_eq!(Pages::of_bytes(3 * PAGE_BYTES), Some(Pages::new(3)));
+        assert_eq!((Pages::of_bytes(3 * PAGE_BYTES), Pages::new(3).get()), (Some(Pages::new(3)), 3));
         assert_eq!([1, PAGE_BYTES - 1, PAGE_BYTES + 1].map(Pages::of_bytes), [None; 3]);
         assert_eq!((Pages::HUGE.bytes(), Pages::of_bytes(0)), (Some(2 << 20), Some(Pages::new(0))));
         let most = u64::MAX >> PAGE_SHIFT;

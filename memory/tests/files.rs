@@ -491,3 +491,19 @@ fn a_page_reclaimed_by_the_kernel_may_be_read_until_it_is_found_again() {
     assert_eq!(refused, Err(AdviseError::NotMapped(start + 8 * PAGE_BYTES)));
     finish(&rig, space, &[file], free);
 }
+
+#[test]
+fn a_miss_brings_in_the_next_pages_that_the_device_holds() {
+    let (rig, space) = shared_space(512);
+    let free = rig.memory.free_frames() + 1;
+    let file = rig.memory.create_file(40).unwrap();
+    for page in 0..40 {
+        rig.memory.write(file, page * PAGE_BYTES, &[1]).unwrap();
+    }
+    rig.memory.sync(file);
+    rig.memory.invalidate(file, 0, 40).unwrap();
+    rig.memory.read(file, 3 * PAGE_BYTES, &mut [0]).unwrap();
+    let (read_ahead, read) = (u64::from(rig.memory.config().read_ahead), rig.memory.statistics().read);
+    assert_eq!((rig.memory.cached_pages(file), read), (read_ahead, read_ahead));
+    finish(&rig, space, &[file], free);
+}

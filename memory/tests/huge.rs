@@ -225,6 +225,57 @@ fn a_mapping_moves_over_a_huge_page() {
 }
 
 #[test]
+fn a_mapping_that_moves_over_either_end_of_a_huge_page_keeps_the_rest() {
+    for first in [0, 300] {
+        let (rig, space, start, free) = huge(1);
+        let other = rig.memory.map_anonymous(&space, Pages::new(212)).unwrap();
+        fill(&rig, &space, other, 212);
+        let to = at(start, first);
+        rig.memory.remap(&space, other, Pages::new(212), Pages::new(212), Placement::At(to)).unwrap();
+        both(&rig, || {
+            for page in 0..512 {
+                let moved = (first..first + 212).contains(&page);
+                let expected = if moved { page - first + 1 } else { page + 1 };
+                assert_eq!(rig.load(&space, at(start, page)), Ok(expected), "page {page}");
+            }
+        });
+        finish_all(&rig, space, free);
+    }
+}
+
+#[test]
+fn a_discard_spares_a_huge_page_that_is_made_meanwhile_beyond_its_end() {
+    let (rig, space, free) = running(layout());
+    let start = rig.memory.map_anonymous(&space, Pages::new(1024)).unwrap();
+    fill(&rig, &space, start, 1);
+    rig.memory.advise_huge(&space, at(start, 512), Pages::HUGE, true).unwrap();
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    // After the first table.
+    rig.platform().at(Moment::Reschedule, move || {
+        inner.on(1, || inner.store(&inner_space, at(start, 900), 7)).unwrap();
+    });
+    rig.memory.discard(&space, start, Pages::new(520)).unwrap();
+    assert!(rig.platform().all_done());
+    both(&rig, || assert_eq!(rig.load(&space, at(start, 900)), Ok(7)));
+    assert_eq!(rig.memory.statistics().splits, 0, "it is huge");
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn a_page_that_is_about_to_migrate_does_not_collapse() {
+    let (rig, space, start, free) = small(512);
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    // The pages are off the lists, and the first is not locked yet.
+    rig.platform().at(Moment::Work(Work::MigratePage), move || {
+        assert_eq!(inner.memory.collapse(&inner_space, start), Ok(false));
+    });
+    let migrated = rig.memory.migrate_space(&space, NEAR, FAR).unwrap();
+    assert_eq!(migrated, Migrated { moved: 512, busy: 0 });
+    assert_kept(&rig, &space, start, 0..512);
+    finish_all(&rig, space, free);
+}
+
+#[test]
 fn fork_splits_and_both_keep_their_own() {
     let (rig, space, start, free) = huge(1);
     let child = rig.memory.fork(&space).unwrap();

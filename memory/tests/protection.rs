@@ -482,6 +482,7 @@ fn a_wrong_range_to_move_is_named_and_changes_nothing() {
     let file = rig.memory.create_file(1).unwrap();
     let last = rig.memory.map_shared(&space, file, u32::MAX - 2, Pages::new(1), false).unwrap();
     assert_eq!(remap(last, one, three, Placement::Here), Err(RemapError::NoRoom(three)));
+    assert_eq!(remap(last, one, two, Placement::Here), Ok(last));
     both(&rig, || {
         for page in 0..4 {
             assert_eq!(rig.load(&space, at(start, page)), Ok(page + 1));

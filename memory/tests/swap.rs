@@ -130,6 +130,21 @@ fn a_full_device_keeps_no_page_of_a_file_in_memory() {
 }
 
 #[test]
+fn a_page_on_its_way_to_the_lists_can_be_given_up() {
+    let rig = Rig::by_hand(config(256));
+    let free = rig.memory.free_frames();
+    let space = rig.memory.new_space().unwrap();
+    rig.run(&space);
+    let start = rig.memory.map_anonymous(&space, Pages::new(1)).unwrap();
+    rig.store(&space, start, 1).unwrap();
+    rig.memory.advise_free(&space, start, Pages::new(1)).unwrap();
+    end(&rig, exhaust(&rig));
+    rig.run(&space);
+    assert_eq!(rig.load(&space, start), Ok(0));
+    finish_all(&rig, space, free);
+}
+
+#[test]
 fn a_store_to_a_page_whose_slot_another_program_names_makes_a_copy() {
     let (rig, space, start, free) = stored(swapping(512, SLOTS), 2);
     let child = rig.memory.fork(&space).unwrap();
