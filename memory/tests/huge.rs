@@ -276,6 +276,26 @@ fn a_page_that_is_about_to_migrate_does_not_collapse() {
 }
 
 #[test]
+fn the_frame_for_a_split_may_come_from_the_huge_page_itself() {
+    let (rig, space, start, free) = huge(1);
+    let take = || rig.platform().interrupts_off(|| rig.memory.allocate_atomic(NEAR));
+    let mut taken: Vec<_> = std::iter::from_fn(take).collect();
+    // So many that the other CPU gives back a few to the node, which stays below its minimum.
+    let few: Vec<_> = taken.drain(..187).collect();
+    rig.on(1, || few.into_iter().for_each(|frame| rig.memory.free(frame)));
+    // The allocation of the table finds too few frames. It reclaims, and so it splits the page first.
+    rig.memory.protect(&space, start, Pages::new(1), Protection::Read).unwrap();
+    assert_eq!(rig.memory.statistics().splits, 1);
+    assert!(rig.memory.statistics().reclaimed_direct > 0);
+    for frame in taken {
+        rig.memory.free(frame);
+    }
+    assert_eq!(rig.store(&space, start, 0), Err(FaultError::ReadOnly(start)));
+    assert_kept(&rig, &space, start, 0..512);
+    finish_all(&rig, space, free);
+}
+
+#[test]
 fn fork_splits_and_both_keep_their_own() {
     let (rig, space, start, free) = huge(1);
     let child = rig.memory.fork(&space).unwrap();

@@ -361,6 +361,29 @@ mod tests {
     }
 
     #[test]
+    fn the_next_page_may_be_in_a_later_group() {
+        let mut pages = Pages::new(0);
+        let first = 2 * (GROUP * CHUNK) as u32;
+        pages.insert(first, FrameNumber::new(7));
+        // The chunk that the search begins with has a later place in its group than the chunk of the page.
+        for from in [1, 3 * CHUNK as u32, first - 1] {
+            assert_eq!(pages.next(from), Some((first, FrameNumber::new(7))), "from {from} on");
+        }
+        assert_eq!(pages.next(first + 1), None);
+    }
+
+    #[test]
+    fn the_device_holds_the_first_pages_of_a_chunk_or_all() {
+        for held in [0, 1, 63, 64, 65] {
+            let mut pages = Pages::stored(u64::from(held) * PAGE_BYTES);
+            // The first and the second chunk exist from here on.
+            pages.insert(9, FrameNumber::new(7));
+            pages.insert(70, FrameNumber::new(8));
+            assert!((0..128).all(|page| pages.is_stored(page) == (page < held)), "{held}");
+        }
+    }
+
+    #[test]
     fn a_stored_object_takes_no_memory_where_nothing_is_in_memory() {
         let mut pages = Pages::stored(70 << 30);
         assert_eq!((pages.is_stored(0), pages.missing(pages.len() - 1)), (true, Some(true)));

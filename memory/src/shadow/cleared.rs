@@ -91,7 +91,6 @@ impl IndexMut<u32> for Cleared {
 impl Place {
     pub(super) fn hash(self) -> u32 {
         // Tables are aligned to pages.
-        // Equivalent mutant `replace | with ^`: the lowest bit of `root` is 0.
         near(self.root | u64::from(self.huge), self.page)
     }
 }
