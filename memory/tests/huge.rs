@@ -226,16 +226,21 @@ fn a_mapping_moves_over_a_huge_page() {
 
 #[test]
 fn a_mapping_that_moves_over_either_end_of_a_huge_page_keeps_the_rest() {
-    for first in [0, 300] {
+    // The mapping has pages, or none and so no table.
+    for (first, used) in [(0, true), (300, true), (0, false), (300, false)] {
         let (rig, space, start, free) = huge(1);
         let other = rig.memory.map_anonymous(&space, Pages::new(212)).unwrap();
-        fill(&rig, &space, other, 212);
+        fill(&rig, &space, other, if used { 212 } else { 0 });
         let to = at(start, first);
         rig.memory.remap(&space, other, Pages::new(212), Pages::new(212), Placement::At(to)).unwrap();
         both(&rig, || {
             for page in 0..512 {
                 let moved = (first..first + 212).contains(&page);
-                let expected = if moved { page - first + 1 } else { page + 1 };
+                let expected = match (moved, used) {
+                    (true, true) => page - first + 1,
+                    (true, false) => 0,
+                    (false, _) => page + 1,
+                };
                 assert_eq!(rig.load(&space, at(start, page)), Ok(expected), "page {page}");
             }
         });
