@@ -186,6 +186,56 @@ fn a_busy_page_gets_its_entries_back_and_is_tried_again() {
     rig.platform().assert_no_violation();
 }
 
+/// Writes a file out on CPU 0 while CPU 1, which moves both dirty pages, is at the occurrence of `moment` after the next
+/// `times`; returns how many were written.
+fn synced_during(times: u32, moment: Moment) -> u64 {
+    let rig = Rig::threaded(config(512));
+    let space = rig.memory.new_space().unwrap();
+    rig.run(&space);
+    let file = rig.memory.create_file(2).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(2), true).unwrap();
+    for page in 0..2 {
+        rig.store(&space, at(start, page), 5).unwrap();
+    }
+    rig.memory.list_collected();
+    let flags = || Arc::new(AtomicBool::new(false));
+    let (there, waits, done) = (flags(), flags(), flags());
+    let written = std::thread::scope(|scope| {
+        {
+            let (rig, space) = (rig.clone(), space.clone());
+            let (there, waits, done) = (there.clone(), waits.clone(), done.clone());
+            scope.spawn(move || {
+                let _fails = rig.start(1);
+                let (inner, arrived, waiting) = (rig.clone(), there, waits);
+                rig.platform().after(times, moment, move || {
+                    arrived.store(true, Ordering::SeqCst);
+                    inner.platform().idle_until(|| waiting.load(Ordering::SeqCst));
+                });
+                let migrated = moved(&rig, &space);
+                assert_eq!(migrated.moved + migrated.busy, 2, "the sync may hold the pages all the time");
+                rig.platform().idle_until(|| done.load(Ordering::SeqCst));
+            });
+        }
+        let _fails = rig.start(0);
+        rig.platform().idle_until(|| there.load(Ordering::SeqCst));
+        rig.platform().at(Moment::Wait, move || waits.store(true, Ordering::SeqCst));
+        let written = rig.memory.sync(file);
+        assert!(rig.platform().all_done(), "the sync did not wait for a page");
+        done.store(true, Ordering::SeqCst);
+        written
+    });
+    rig.platform().assert_no_violation();
+    written
+}
+
+#[test]
+fn a_sync_waits_for_a_page_on_its_way_and_writes_it() {
+    // The first page is locked, and the second is not.
+    assert_eq!(synced_during(1, Moment::Work(Work::MigratePage)), 2);
+    // No task can hold the first page.
+    assert_eq!(synced_during(0, Moment::Copy), 2);
+}
+
 #[test]
 fn a_full_target_is_an_error_and_no_program_notices() {
     let nodes = vec![NodeLayout::new(1024), NodeLayout::new(256)];

@@ -83,9 +83,34 @@ fn an_allocation_that_may_wait_pays_before_it_takes_the_reserve_or_farther_memor
 }
 
 #[test]
+fn a_miss_brings_in_the_next_pages_of_a_file_though_their_slots_owe() {
+    // The debts of 64 neighbours are kept together. The page that is missed does not owe.
+    const TOGETHER: u64 = 64;
+    let (rig, space) = machine(bounds());
+    let all = rig.memory.free_frames() + 1;
+    let file = rig.memory.create_file(2 * TOGETHER as u32).unwrap();
+    let pages = Pages::new(TOGETHER);
+    let start = rig.memory.map_shared(&space, file, TOGETHER as u32, pages, false).unwrap();
+    rig.on(1, || {
+        (0..TOGETHER).for_each(|page| assert_eq!(rig.load(&space, start + page * PAGE_BYTES), Ok(0)));
+    });
+    rig.memory.list_collected();
+    // The first look finds them used.
+    let taken = [(); 2].map(|()| rig.memory.reclaim_range(&space, start, pages).unwrap());
+    assert_eq!(taken.iter().sum::<u64>(), TOGETHER);
+    assert_eq!((rig.memory.cached_pages(file), rig.memory.owing_frames()), (0, TOGETHER));
+    rig.memory.read(file, (TOGETHER - 4) * PAGE_BYTES, &mut [0]).unwrap();
+    assert_eq!(rig.memory.cached_pages(file), u64::from(rig.memory.config().read_ahead));
+    rig.on(1, || drop(rig.memory.engine().unload()));
+    rig.memory.unmap(&space, start, pages).unwrap();
+    rig.memory.delete_file(file);
+    finish(&rig, space, all);
+}
+
+#[test]
 fn an_allocation_that_paid_matures_as_many_frames_as_the_reserve_needs() {
-    // More than mature at a time.
-    let lazy = Lazy { reserve: Some(3 * MOVED as u32), max_owed: Some(FRAMES), ..bounds() };
+    // As many as mature in three rounds, but one for the allocation.
+    let lazy = Lazy { reserve: Some(3 * MOVED as u32 - 1), max_owed: Some(FRAMES), ..bounds() };
     let (rig, space) = machine(lazy);
     let all = rig.memory.free_frames() + 1;
     let (here, there) = take_all(&rig);
@@ -96,6 +121,8 @@ fn an_allocation_that_paid_matures_as_many_frames_as_the_reserve_needs() {
     let fresh = rig.memory.new_space().unwrap();
     assert!(owing.contains(&fresh.root()));
     assert_eq!((rig.memory.counters().interrupts, rig.memory.statistics().allocations_paid), (1, 1));
+    // One more round matures when frames move to the CPU.
+    assert_eq!(rig.memory.statistics().frames_matured, 4 * MOVED as u64);
     free(&rig, odd.into_iter().chain(there));
     rig.memory.exit(fresh);
     finish(&rig, space, all);

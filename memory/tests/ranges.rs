@@ -91,6 +91,23 @@ fn a_long_range_is_flushed_table_by_table() {
     }
 }
 
+#[test]
+fn a_discard_while_another_one_is_under_way_costs_one_flush_too() {
+    let (rig, space, start, free) = stored();
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    // The first table of the other one is flushed. This one must flush for both.
+    rig.platform().at(Moment::Reschedule, move || {
+        inner.on(1, || {
+            let discard = || inner.memory.discard(&inner_space, at(start, 3 * TABLE), Pages::new(8)).unwrap();
+            assert_eq!(shootdowns(&inner, discard), 1);
+        });
+    });
+    rig.memory.discard(&space, start, Pages::new(2 * TABLE)).unwrap();
+    assert!(rig.platform().all_done());
+    assert_gone(&rig, &space, start, |page| !(2 * TABLE..3 * TABLE).contains(&page));
+    finish(&rig, space, &[], free);
+}
+
 /// Discards two ranges; returns whether CPU 1 still reads old bytes.
 fn reads_discarded(rig: &Rig, space: &Space, start: u64) -> bool {
     rig.memory.discard_ranges(space, &ranges(start, &[(0, 1), (TABLE, 1)])).unwrap();

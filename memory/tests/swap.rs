@@ -130,6 +130,22 @@ fn a_full_device_keeps_no_page_of_a_file_in_memory() {
 }
 
 #[test]
+fn a_lock_stores_to_no_page_of_a_file() {
+    let (rig, space) = shared_space(256);
+    let free = rig.memory.free_frames() + 1;
+    let file = rig.memory.create_file(8).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(4), true).unwrap();
+    rig.memory.lock(&space, shared, Pages::new(4)).unwrap();
+    assert_eq!(rig.memory.sync(file), 0, "no page is dirty");
+    let private = rig.memory.map_private(&space, file, 0, Pages::new(4)).unwrap();
+    assert_eq!(rig.load(&space, private), Ok(0));
+    let before = rig.memory.free_frames();
+    rig.memory.lock(&space, private, Pages::new(4)).unwrap();
+    assert_eq!(rig.memory.free_frames(), before, "no page is copied");
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
 fn a_page_on_its_way_to_the_lists_can_be_given_up() {
     let rig = Rig::by_hand(config(256));
     let free = rig.memory.free_frames();
