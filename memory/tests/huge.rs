@@ -1,8 +1,8 @@
 //! Huge pages: created by faults and by collapsing, split at the ends of a partial operation, moved whole.
 
-use ceasefire::{Platform, Schedule};
+use ceasefire::{PageSize, Platform, Schedule};
 use ceasefire_memory::{
-    CollapseError, Config, FaultError, Migrated, NodeId, NodeLayout, Pages, Placement, Protection,
+    CollapseError, Config, FaultError, Lazy, Migrated, NodeId, NodeLayout, Pages, Placement, Protection,
     UnmapError, Work, PAGE_BYTES,
 };
 
@@ -297,6 +297,37 @@ fn the_frame_for_a_split_may_come_from_the_huge_page_itself() {
     }
     assert_eq!(rig.store(&space, start, 0), Err(FaultError::ReadOnly(start)));
     assert_kept(&rig, &space, start, 0..512);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn a_call_reports_each_translation_that_it_withdraws() {
+    let (rig, space, start, free) = huge(1);
+    let small = rig.memory.map_anonymous(&space, Pages::new(2)).unwrap();
+    fill(&rig, &space, small, 2);
+    rig.platform().take_withdrawn();
+    rig.memory.protect(&space, at(small, 1), Pages::new(1), Protection::Read).unwrap();
+    assert_eq!(rig.platform().take_withdrawn(), [(at(small, 1), PageSize::KIB_4)]);
+    rig.memory.unmap(&space, small, Pages::new(2)).unwrap();
+    assert_eq!(rig.platform().take_withdrawn(), [0, 1].map(|page| (at(small, page), PageSize::KIB_4)));
+    rig.memory.unmap(&space, start, Pages::HUGE).unwrap();
+    assert_eq!(rig.platform().take_withdrawn(), [(start, PageSize::MIB_2)]);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn a_huge_page_that_no_cpu_could_store_to_moves_without_a_flush() {
+    let lazy = Lazy { max_age: 1_000_000, tick: 250_000, ..Lazy::default() };
+    let (rig, space, free) = running(Config { schedule: Schedule::Lazy, lazy, ..layout() });
+    let start = rig.memory.map_anonymous(&space, Pages::HUGE).unwrap();
+    rig.memory.advise_huge(&space, start, Pages::HUGE, true).unwrap();
+    rig.memory.protect(&space, start, Pages::HUGE, Protection::Read).unwrap();
+    both(&rig, || assert_eq!(rig.load(&space, start), Ok(0)));
+    rig.memory.list_collected();
+    let before = rig.memory.counters();
+    assert_eq!(rig.memory.migrate_space(&space, NEAR, FAR).unwrap().moved, 512);
+    assert_eq!((rig.memory.counters().since(&before).interrupts, rig.memory.owing_frames()), (0, 512));
+    both(&rig, || assert_eq!(rig.load(&space, start), Ok(0)));
     finish_all(&rig, space, free);
 }
 

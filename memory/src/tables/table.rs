@@ -103,6 +103,11 @@ mod tests {
     }
 
     #[test]
+    fn the_kernels_entries_are_those_from_the_end_of_the_programs_addresses_on() {
+        assert_eq!(KERNEL_ENTRIES, Table::index(crate::USER_END, TOP)..ENTRIES);
+    }
+
+    #[test]
     fn the_hardware_marks_only_the_entry_it_read() {
         let table = Table::new();
         let entry = Entry::page(FrameNumber::new(7), true);

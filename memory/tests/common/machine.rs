@@ -194,6 +194,9 @@ impl Machine for Threads {
             Event::Returned { start, end, allowed, .. } if self.by_hand => {
                 self.returned.lock().unwrap().push((start, end, allowed));
             }
+            Event::Withdrawn { address, size, .. } if self.by_hand => {
+                self.withdrawn.lock().unwrap().push((address, size));
+            }
             Event::HoleFilled { .. }
             | Event::Withdrawn { .. }
             | Event::Atomic { .. }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, Weak};
 
-use ceasefire::{Broadcast, Capabilities, Cpu, CpuId, Platform, DYNAMIC_ASIDS};
+use ceasefire::{Broadcast, Capabilities, Cpu, CpuId, PageSize, Platform, DYNAMIC_ASIDS};
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{
     Block, Config, Entry, FrameNumber, HeldLocks, LockClass, Machine, Memory, NodeId, Protection, Table,
@@ -95,6 +95,8 @@ pub(crate) struct Threads {
     pub(super) contended: AtomicU64,
     /// What calls on a machine by hand promised when they returned: the ranges, and the use that they still allow.
     pub(super) returned: Mutex<Vec<(u64, u64, Protection)>>,
+    /// The translations that were cleared or narrowed for programs on a machine by hand.
+    pub(super) withdrawn: Mutex<Vec<(u64, PageSize)>>,
     /// How often a machine by hand took a lock or read a table.
     pub(super) steps: AtomicU64,
     /// The kernel reports that the bytes of free frames change.
@@ -163,6 +165,7 @@ impl Threads {
             hooked: AtomicUsize::new(0),
             contended: AtomicU64::new(0),
             returned: Mutex::default(),
+            withdrawn: Mutex::default(),
             steps: AtomicU64::new(0),
             alters: AtomicBool::new(false),
             shadow: Mutex::new(Shadow::new(config)),
@@ -241,6 +244,11 @@ impl Threads {
         let mut returned = std::mem::take(&mut *self.returned.lock().unwrap());
         returned.retain(|(start, end, _)| start < end);
         returned
+    }
+
+    /// The translations that were cleared or narrowed for programs since the last call of this.
+    pub(crate) fn take_withdrawn(&self) -> Vec<(u64, PageSize)> {
+        std::mem::take(&mut *self.withdrawn.lock().unwrap())
     }
 
     /// The frames that were let go while CPUs may read them, and not handed out since.
