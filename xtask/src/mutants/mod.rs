@@ -66,6 +66,7 @@ const SUBJECTS: [Subject; 2] = [
                 timeout: "120",
             },
             Pass { tests: "ceasefire-memory", skip: &["threads::"], timeout: "300" },
+            Pass { tests: "ceasefire-memory", skip: &[], timeout: "1800" },
         ],
     },
 ];
