@@ -8,7 +8,7 @@ mod build;
 mod compare;
 mod guards;
 mod guest;
-mod source;
+pub(crate) mod source;
 mod suites;
 
 use compare::Load;

@@ -52,18 +52,47 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
         let mut tar = Command::new("tar");
         failure::run(tar.arg("xf").arg(&archive).args(["--strip-components", "1", "-C"]).arg(&folder))?;
     }
-    apply(workspace, &folder(workspace, Kernel::Lazy))
+    let lazy = folder(workspace, Kernel::Lazy);
+    apply(&series(workspace)?, &lazy, &lazy)
 }
 
-/// Applies the series. Each patch must fit without a shift, and satisfy Linux's own check of style.
-fn apply(workspace: &Workspace, source: &Path) -> Result<(), Failure> {
-    for patch in series(workspace)? {
+/// Applies the series to copies of the files that it changes, if [`fetch`] has brought them. Returns whether it has.
+pub(crate) fn check(workspace: &Workspace) -> Result<bool, Failure> {
+    let source = folder(workspace, Kernel::Stock);
+    if !source.join("Makefile").is_file() {
+        return Ok(false);
+    }
+    let copies = workspace.target.join("linux/check");
+    let _ = fs::remove_dir_all(&copies);
+    let patches = series(workspace)?;
+    for patch in &patches {
+        let unread = |error| Failure::new(format!("{}: {error}", patch.display()));
+        for file in changed(&fs::read_to_string(patch).map_err(unread)?) {
+            let (from, to) = (source.join(file), copies.join(file));
+            // Other files are added by the series.
+            if from.is_file() && !to.is_file() {
+                guests::make(to.parent().unwrap_or(&copies))?;
+                fs::copy(&from, &to).map_err(|error| guests::unwritten(&to, &error))?;
+            }
+        }
+    }
+    apply(&patches, &copies, &source).map(|()| true)
+}
+
+/// The files that exist before a patch, and that it changes.
+fn changed(patch: &str) -> impl Iterator<Item = &str> {
+    patch.lines().filter_map(|line| line.strip_prefix("--- a/"))
+}
+
+/// Applies the series to `files`. Each patch must fit without a shift, and satisfy the check of style of the `source`.
+fn apply(patches: &[PathBuf], files: &Path, source: &Path) -> Result<(), Failure> {
+    for patch in patches {
         let mut apply = Command::new("patch");
-        apply.args(["-p1", "--fuzz=0", "--no-backup-if-mismatch", "--input"]).arg(&patch).current_dir(source);
+        apply.args(["-p1", "--fuzz=0", "--no-backup-if-mismatch", "--input"]).arg(patch).current_dir(files);
         failure::run(&mut apply)?;
         let mut check = Command::new("scripts/checkpatch.pl");
         // The series has no sign-off and no entry in MAINTAINERS: both are for the person that posts it.
-        check.args(["--no-tree", "--no-signoff", "--terse", "--ignore", "FILE_PATH_CHANGES"]).arg(&patch);
+        check.args(["--no-tree", "--no-signoff", "--terse", "--ignore", "FILE_PATH_CHANGES"]).arg(patch);
         failure::run(check.current_dir(source))?;
     }
     Ok(())
@@ -72,6 +101,12 @@ fn apply(workspace: &Workspace, source: &Path) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_a_patch_adds_is_not_there_before() {
+        let patch = "--- a/mm/rmap.c\n+++ b/mm/rmap.c\n--- /dev/null\n+++ b/mm/lazy_unmap.c\n";
+        assert_eq!(changed(patch).collect::<Vec<_>>(), ["mm/rmap.c"]);
+    }
 
     #[test]
     fn the_series_adds_the_selftest_that_runs_by_itself() {

@@ -13,6 +13,7 @@ use std::process::Command;
 
 use crate::failure::{self, Failure};
 use crate::kernel::build::sized;
+use crate::linux::source;
 use crate::python;
 use crate::steps::Steps;
 use crate::workspace::{Workspace, SABOTAGE};
@@ -51,6 +52,14 @@ fn all(steps: &mut Steps) -> Result<Vec<String>, Failure> {
         named_tests::check(workspace)?;
         guide::check(workspace)?;
         packages::check(workspace)
+    })?;
+    steps.take("series for Linux", || {
+        if !source::check(workspace)? {
+            println!(
+                "==> Linux's sources are not here, so its patches are not applied: `cargo xtask linux fetch`"
+            );
+        }
+        Ok(())
     })?;
     steps.take("clippy", || run(&mut workspace.cargo("clippy --workspace --all-targets -- -D warnings")))?;
     steps.take("clippy, guards removable", || {
