@@ -115,9 +115,10 @@ impl<P: Machine> Memory<P> {
                 debug_assert!(!entry.is_huge(), "a huge page is left at {at:#x}");
                 let child = entry.frame();
                 let whole = at >= floor && at + span <= ceiling.min(USER_END);
+                // A table is unlinked with all tables below it, because mappings that moved away may have left empty
+                // ones.
+                // Equivalent mutant `replace > with >=`: a table of the lowest level is empty here.
                 if level > 1 {
-                    // A table is unlinked with all tables below it, because mappings that moved away may have left
-                    // empty ones.
                     let part = if whole { (at, at + span) } else { (start.max(at), end.min(at + span)) };
                     self.unlink_below(child, level - 1, part, (floor, ceiling), each);
                 }
