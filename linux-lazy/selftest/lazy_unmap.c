@@ -49,8 +49,6 @@
 #define CHANGERS	4
 /* Readers at a time: under emulation, CPUs that spin keep others from working. */
 #define READERS		3
-/* The most changes in a burst: a tenth of a second under emulation. */
-#define BURST		(1 << 17)
 /* So many fresh pages begin with what no slot may begin with. */
 #define FILLED		256
 #define NO_VALUE	255
@@ -74,10 +72,10 @@ struct kind {
 	int open_flags;
 	/*
 	 * In every other round one thread alone uses one page: it changes it many
-	 * times without a pause, since a CPU that idles forgets its TLB.  It goes
-	 * on until the file was written out a few times, so that the page may be
-	 * clean and unmapped at its last change, and then leaves it alone until it
-	 * may have been reclaimed.
+	 * times without a pause, since a CPU that idles forgets its TLB.  Pages are
+	 * reclaimed after its first change, and the file is written out before its
+	 * last, so that the page may be unmapped and clean then.  Afterwards nobody
+	 * uses the page until it may have been freed.
 	 */
 	bool bursts;
 	/* A change to zero makes CPUs forget theirs, so it has rounds of its own. */
@@ -94,7 +92,9 @@ static atomic_bool failed;
 static atomic_long loads;
 static atomic_long changes;
 static atomic_long rounds;
+/* The file was written out so often, and will have been at the end of a burst. */
 static atomic_long syncs;
+static atomic_long last_sync;
 
 static void fail(const char *what)
 {
@@ -214,6 +214,12 @@ static struct slot *first_slot(long round)
 	return &slots[round / ROUNDS * NEAR % SLOTS];
 }
 
+/* The slot of the thread that is alone in this round. */
+static struct slot *burst_slot(long round)
+{
+	return first_slot(round) + round / 2 % NEAR;
+}
+
 static void check(struct slot *slot)
 {
 	long done = atomic_load(&slot->done), change;
@@ -264,7 +270,7 @@ static void *changer(void *argument)
 
 	while (!atomic_load(&stop)) {
 		long chosen = rand_r(&seed) % (NEAR / CHANGERS);
-		long round = atomic_load(&rounds), count = 1, last_sync = LONG_MAX;
+		long round = atomic_load(&rounds);
 		struct slot *slot = first_slot(round) + chosen * CHANGERS + number;
 
 		/* Readers and reclaim come between changes. */
@@ -273,28 +279,35 @@ static void *changer(void *argument)
 		    atomic_load(&slot->begun) % 2 != atomic_load(&rounds) % 2)
 			continue;
 		if (is_burst(round)) {
-			bool mine = round / 2 % CHANGERS == number;
-
-			count = mine && round != last_burst ? rand_r(&seed) % BURST : 0;
+			if (round / 2 % CHANGERS != number || round == last_burst)
+				continue;
+			slot = burst_slot(round);
 			last_burst = round;
-			last_sync = atomic_load(&syncs) + 1 + rand_r(&seed) % 16;
 		}
-		while (count-- > 0 && atomic_load(&syncs) < last_sync &&
-		       !atomic_load(&stop))
+		do {
 			change(slot);
+		} while (round == last_burst && round == atomic_load(&rounds) &&
+			 atomic_load(&syncs) < atomic_load(&last_sync) &&
+			 !atomic_load(&stop));
 		list_pages();
 	}
 	return NULL;
 }
 
-static void *reader(void *argument)
+static void pin(long cpu)
 {
-	long cpu = (long)argument, count = 0;
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
 	sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void *reader(void *argument)
+{
+	long cpu = (long)argument, count = 0;
+
+	pin(cpu);
 	/* Of this thread alone: the others are seldom ready, and go first. */
 	setpriority(PRIO_PROCESS, 0, 19);
 	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
@@ -350,25 +363,50 @@ static void *syncer(void *unused)
 	long count = 0;
 
 	while (!atomic_load(&stop)) {
-		fdatasync(fd);
+		if (fd >= 0)
+			fdatasync(fd);
 		atomic_fetch_add(&syncs, 1);
 		usleep(is_burst(atomic_load(&rounds)) ? 1000 : 1000 << count++ % 8);
 	}
 	return NULL;
 }
 
+/* Waits for the first change of a burst, and chooses when the last one comes. */
+static void begin_burst(unsigned int *seed)
+{
+	long before = atomic_load(&changes), i;
+
+	for (i = 0; i < 100 && atomic_load(&changes) == before; i++)
+		usleep(500);
+	/* One may be under way. */
+	atomic_store(&last_sync, atomic_load(&syncs) + 2 + rand_r(seed) % 4);
+}
+
 static void *reclaimer(void *unused)
 {
-	while (!atomic_load(&stop)) {
-		long round = atomic_fetch_add(&rounds, 1);
+	unsigned int seed = 1;
 
+	while (!atomic_load(&stop)) {
+		long round = atomic_load(&rounds);
+		bool burst = is_burst(round + 1);
+
+		atomic_store(&last_sync, LONG_MAX);
+		atomic_store(&rounds, round + 1);
+		if (burst)
+			begin_burst(&seed);
 		/* A hole may end madvise() early. */
-		if (round % 4 == 0)
+		if (burst)
+			madvise((void *)byte(burst_slot(round + 1)), PAGE, MADV_PAGEOUT);
+		else if (round % 8 < 2)
 			reclaim_node();
 		else
-			madvise(map, SLOTS * STRIDE * PAGE, MADV_PAGEOUT);
-		/* Of all lengths, up to that of several late ticks. */
-		usleep(1000 << round % 8);
+			madvise((void *)byte(first_slot(round)), NEAR * STRIDE * PAGE,
+				MADV_PAGEOUT);
+		/*
+		 * Of all lengths, up to that of several late ticks.  After a burst
+		 * nobody uses the page before its wait is over.
+		 */
+		usleep(1000 << (burst ? 6 : round % 8));
 		if (round % 8 == 7)
 			move_all(round / 8 % 2);
 	}
@@ -388,6 +426,8 @@ static pid_t fill(void)
 	if (child)
 		return child;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* A CPU to which it comes forgets the TLB of others. */
+	pin(cpus - 1);
 	for (;;) {
 		char *fresh = mmap(NULL, FILLED * PAGE, PROT_READ | PROT_WRITE,
 				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -467,7 +507,7 @@ static bool run(double seconds, const char *folder)
 		start(&threads[n++], changer, (void *)i);
 	if (!failed)
 		start(&threads[n++], reclaimer, NULL);
-	if (!failed && fd >= 0)
+	if (!failed)
 		start(&threads[n++], syncer, NULL);
 	for (i = 0; i < 20 * seconds && !atomic_load(&stop); i++)
 		usleep(50000);
