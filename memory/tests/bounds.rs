@@ -4,10 +4,10 @@ use ceasefire::{Batch, BoundsError, Condition, Owed, PageSize, Platform, Schedul
 use ceasefire_memory::{Config, ConfigError, Frame, Lazy, NodeLayout, Pages, PAGE_BYTES};
 
 use crate::common::owing::{
-    bounds, finish, free, lazily, machine, near, owe, pass, settle_by_ticks, take_all, TableLock, AGE,
-    FRAMES, MOVED, NEAR, READ,
+    bounds, finish, lazily, machine, near, owe, pass, settle_by_ticks, take_all, TableLock, AGE, FRAMES,
+    MOVED, NEAR, READ,
 };
-use crate::common::Rig;
+use crate::common::{free, Rig};
 
 #[test]
 fn background_reclaim_pays_for_a_node_at_its_bound_unless_enough_frames_will_settle() {

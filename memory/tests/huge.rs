@@ -1,12 +1,12 @@
 //! Huge pages: created by faults and by collapsing, split at the ends of a partial operation, moved whole.
 
-use ceasefire::{PageSize, Platform, Schedule};
+use ceasefire::{PageSize, Schedule};
 use ceasefire_memory::{
     CollapseError, Config, FaultError, Lazy, Migrated, NodeId, NodeLayout, Pages, Placement, Protection,
     UnmapError, Work, PAGE_BYTES,
 };
 
-use crate::common::{at, end, exhaust, finish, Moment, Rig, Space};
+use crate::common::{self, at, end, exhaust, finish, take_all, Moment, Rig, Space};
 
 const NEAR: NodeId = NodeId(0);
 const FAR: NodeId = NodeId(1);
@@ -75,14 +75,11 @@ fn a_huge_page_that_cannot_be_split_stays_and_is_passed_over() {
     let start = rig.memory.map_anonymous(&space, Pages::new(1024)).unwrap();
     rig.memory.advise_huge(&space, start, Pages::HUGE, true).unwrap();
     fill(&rig, &space, start, 520);
-    let take = || rig.platform().interrupts_off(|| rig.memory.allocate_atomic(NEAR));
-    let taken: Vec<_> = std::iter::from_fn(take).collect();
+    let taken = take_all(&rig, NEAR);
     // There is no frame for a table.
     rig.memory.advise_page_out(&space, start, Pages::new(1024)).unwrap();
     assert_eq!(rig.memory.statistics().splits, 0);
-    for frame in taken {
-        rig.memory.free(frame);
-    }
+    common::free(&rig, taken);
     assert_kept(&rig, &space, start, 0..520);
     finish(&rig, space, &[], free);
 }
@@ -283,18 +280,15 @@ fn a_page_that_is_about_to_migrate_does_not_collapse() {
 #[test]
 fn the_frame_for_a_split_may_come_from_the_huge_page_itself() {
     let (rig, space, start, free) = huge(1);
-    let take = || rig.platform().interrupts_off(|| rig.memory.allocate_atomic(NEAR));
-    let mut taken: Vec<_> = std::iter::from_fn(take).collect();
+    let mut taken = take_all(&rig, NEAR);
     // So many that the other CPU gives back a few to the node, which stays below its minimum.
     let few: Vec<_> = taken.drain(..187).collect();
-    rig.on(1, || few.into_iter().for_each(|frame| rig.memory.free(frame)));
+    rig.on(1, || common::free(&rig, few));
     // The allocation of the table finds too few frames. It reclaims, and so it splits the page first.
     rig.memory.protect(&space, start, Pages::new(1), Protection::Read).unwrap();
     assert_eq!(rig.memory.statistics().splits, 1);
     assert!(rig.memory.statistics().reclaimed_direct > 0);
-    for frame in taken {
-        rig.memory.free(frame);
-    }
+    common::free(&rig, taken);
     assert_eq!(rig.store(&space, start, 0), Err(FaultError::ReadOnly(start)));
     assert_kept(&rig, &space, start, 0..512);
     finish_all(&rig, space, free);

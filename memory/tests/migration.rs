@@ -9,7 +9,7 @@ use ceasefire_memory::{
     Protection, RangeError, Work, USER_END,
 };
 
-use crate::common::{at, between, config, exhaust, finish, owing, shared_space, Moment, Rig, Space};
+use crate::common::{at, between, config, exhaust, finish, free, owing, shared_space, Moment, Rig, Space};
 
 const NEAR: NodeId = NodeId(0);
 const FAR: NodeId = NodeId(1);
@@ -423,6 +423,15 @@ fn with_few_owing_frames(home: usize, short: NodeId, lazy: Config) -> (Rig, [Spa
     (rig, [space, other], start, kept)
 }
 
+/// Ends a machine of [`with_few_owing_frames`].
+fn end_owing(rig: &Rig, [space, other]: [Space; 2], kept: Vec<Frame>) {
+    free(rig, kept);
+    drop(rig.memory.engine().unload());
+    rig.memory.exit(space);
+    rig.platform().assert_no_violation();
+    drop(other);
+}
+
 #[test]
 fn a_page_does_not_move_to_its_user_if_the_frame_must_be_paid_for() {
     let (rig, [space, other], start, kept) = with_few_owing_frames(1, NEAR, owing::lazily(owing::bounds()));
@@ -430,11 +439,7 @@ fn a_page_does_not_move_to_its_user_if_the_frame_must_be_paid_for() {
     let statistics = rig.memory.statistics();
     assert_eq!((statistics.hints, statistics.promoted, statistics.allocations_paid), (1, 0, 0));
     assert_eq!(rig.memory.owing_frames(), 2 * owing::MOVED as u64);
-    owing::free(&rig, kept);
-    drop(rig.memory.engine().unload());
-    rig.memory.exit(space);
-    rig.platform().assert_no_violation();
-    drop(other);
+    end_owing(&rig, [space, other], kept);
 }
 
 #[test]
@@ -448,11 +453,7 @@ fn no_page_is_demoted_if_the_frame_must_be_paid_for() {
     assert_eq!((statistics.demoted, statistics.allocations_paid), (0, 0));
     assert_eq!(rig.memory.owing_frames(), 2 * owing::MOVED as u64);
     assert_eq!(rig.load(&space, start), Ok(1));
-    owing::free(&rig, kept);
-    drop(rig.memory.engine().unload());
-    rig.memory.exit(space);
-    rig.platform().assert_no_violation();
-    drop(other);
+    end_owing(&rig, [space, other], kept);
 }
 
 #[test]

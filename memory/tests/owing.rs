@@ -8,10 +8,10 @@ use ceasefire_memory::{
 };
 
 use crate::common::owing::{
-    bounds, finish, free, lazily, machine, near, near_owes, numbers, owe, owe_as, pass, settle_by_ticks,
-    take_all, tick, TableLock, AGE, FRAMES, MOVED, NEAR, READ,
+    bounds, finish, lazily, machine, near, near_owes, owe, owe_as, pass, settle_by_ticks, take_all, tick,
+    TableLock, AGE, FRAMES, MOVED, NEAR, READ,
 };
-use crate::common::{config, Rig, Space};
+use crate::common::{self, config, free, numbers, Rig, Space};
 
 #[test]
 fn a_debt_stays_with_its_frame_from_a_cpus_list_to_its_node_and_back() {
@@ -324,8 +324,7 @@ fn a_huge_page_is_made_of_owing_frames_once_their_debt_is_paid() {
     let all = rig.memory.free_frames();
     let space = rig.memory.new_space().unwrap();
     rig.on(1, || rig.run(&space));
-    let take = || rig.platform().interrupts_off(|| rig.memory.allocate_atomic(NEAR));
-    let mut here: Vec<Frame> = std::iter::from_fn(take).collect();
+    let mut here = common::take_all(&rig, NEAR);
     here.sort_by_key(|frame| frame.number().get());
     let there = here.split_off(here.iter().filter(|frame| frame.number().get() < 5_003 + 2048).count());
     // Enough for tables, and above the watermarks. Two whole blocks of 512 are among the others.

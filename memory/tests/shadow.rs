@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 
 use ceasefire::{CpuId, Platform, Schedule};
 use ceasefire_memory::shadow::{Misuse, Wrong};
-use ceasefire_memory::{Config, Frame, FrameNumber, Lazy, Machine, NodeId, ObjectId, Pages};
+use ceasefire_memory::{Config, FrameNumber, Lazy, Machine, NodeId, ObjectId, Pages};
 
 use crate::common::guards::{self, Guard};
-use crate::common::{at, config, end, exhaust, Rig, Space};
+use crate::common::{at, config, end, exhaust, free, numbers, take_all, Rig, Space};
 
 /// The greatest age of a debt, in nanoseconds of the rig: each read of its clock counts one.
 const AGE: u64 = 1_000_000;
@@ -72,22 +72,6 @@ fn left(rig: &Rig, interrupts: u64) -> BTreeSet<FrameNumber> {
     left
 }
 
-/// All frames that can be had without waiting.
-fn take_all(rig: &Rig) -> Vec<Frame> {
-    let take = || rig.platform().interrupts_off(|| rig.memory.allocate_atomic(HERE));
-    std::iter::from_fn(take).collect()
-}
-
-fn free(rig: &Rig, frames: Vec<Frame>) {
-    for frame in frames {
-        rig.memory.free(frame);
-    }
-}
-
-fn numbers(frames: &[Frame]) -> BTreeSet<FrameNumber> {
-    frames.iter().map(Frame::number).collect()
-}
-
 fn touch(rig: &Rig, frames: &BTreeSet<FrameNumber>) {
     for &frame in frames {
         rig.memory.touches(frame, 1);
@@ -119,7 +103,7 @@ fn a_frame_that_is_handed_out_before_its_debt_is_settled_is_seen() {
         read_file(&rig, &space);
         let left = move_lazily(&rig, &space);
         guards::remove(&rig.memory, without);
-        let taken = take_all(&rig);
+        let taken = take_all(&rig, HERE);
         assert_eq!(numbers(&taken).is_disjoint(&left), without.is_none());
         assert_seen(&rig, without, Wrong::Reused, &left);
     }
@@ -139,7 +123,7 @@ fn a_debt_that_a_tick_settles_without_a_flush_is_seen_when_its_frame_is_handed_o
         for cpu in [0, 1, 0] {
             rig.on(cpu, || rig.platform().interrupts_off(|| rig.memory.tick()));
         }
-        assert!(numbers(&take_all(&rig)).is_superset(&left), "all debts count as settled");
+        assert!(numbers(&take_all(&rig, HERE)).is_superset(&left), "all debts count as settled");
         assert_seen(&rig, without, Wrong::Reused, &left);
     }
 }
@@ -191,7 +175,7 @@ fn a_page_that_is_swapped_in_before_its_slots_debt_is_settled_is_seen() {
         let (rig, space) = machine(without);
         let start = read_swapped(&rig, &space);
         let interrupts = rig.memory.counters().interrupts;
-        let taken = take_all(&rig);
+        let taken = take_all(&rig, HERE);
         rig.memory.reclaim_node(HERE);
         let left = left(&rig, interrupts);
         free(&rig, taken);
@@ -221,7 +205,7 @@ fn a_translation_made_before_the_debt_of_the_previous_one_is_settled_is_seen() {
 fn touching_a_free_frame_is_seen_with_the_cpu_that_may_read_it() {
     let (rig, space) = machine(None);
     read_file(&rig, &space);
-    let taken = take_all(&rig);
+    let taken = take_all(&rig, HERE);
     touch(&rig, &numbers(&taken));
     assert_eq!(rig.platform().take_misuses(), [], "they are in use");
     free(&rig, taken);

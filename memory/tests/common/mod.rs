@@ -15,8 +15,10 @@ mod rig;
 mod threads;
 mod tlb;
 
-use ceasefire::Schedule;
-use ceasefire_memory::{Config, FrameNumber, NodeLayout, ObjectId, Pages, PAGE_BYTES};
+use std::collections::BTreeSet;
+
+use ceasefire::{Platform, Schedule};
+use ceasefire_memory::{Config, Frame, FrameNumber, NodeId, NodeLayout, ObjectId, Pages, PAGE_BYTES};
 
 pub(crate) use moments::Moment;
 pub(crate) use rig::{Rig, Space};
@@ -57,6 +59,20 @@ pub(crate) fn exhaust(rig: &Rig) -> Vec<Space> {
         spaces.push(space);
     }
     spaces
+}
+
+/// All frames that can be had without waiting, those of `node` first.
+pub(crate) fn take_all(rig: &Rig, node: NodeId) -> Vec<Frame> {
+    let take = || rig.platform().interrupts_off(|| rig.memory.allocate_atomic(node));
+    std::iter::from_fn(take).collect()
+}
+
+pub(crate) fn free(rig: &Rig, frames: impl IntoIterator<Item = Frame>) {
+    frames.into_iter().for_each(|frame| rig.memory.free(frame));
+}
+
+pub(crate) fn numbers(frames: &[Frame]) -> BTreeSet<FrameNumber> {
+    frames.iter().map(Frame::number).collect()
 }
 
 pub(crate) fn end(rig: &Rig, spaces: Vec<Space>) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ceasefire::{Batch, Condition, Entry, Owed, PageSize, Platform, Schedule, Stamp, TableGuard};
 use ceasefire_memory::{Config, Frame, FrameNumber, Lazy, NodeId, PAGE_BYTES};
 
-use super::{config, Rig, Space, Threads};
+use super::{config, free, Rig, Space, Threads};
 
 pub(crate) const NEAR: NodeId = NodeId(0);
 /// Frames of each node.
@@ -41,8 +41,7 @@ pub(crate) fn near(frame: FrameNumber) -> bool {
 /// All frames that can be had without waiting: the near node's, and the other's. No CPU is interrupted for them.
 pub(crate) fn take_all(rig: &Rig) -> (Vec<Frame>, Vec<Frame>) {
     let before = rig.memory.counters().interrupts;
-    let take = || rig.platform().interrupts_off(|| rig.memory.allocate_atomic(NEAR));
-    let taken: Vec<Frame> = std::iter::from_fn(take).collect();
+    let taken = super::take_all(rig, NEAR);
     assert_eq!(
         rig.memory.counters().interrupts,
         before,
@@ -99,14 +98,6 @@ pub(crate) fn owe_as(
     }
     drop(batch);
     (owing, until)
-}
-
-pub(crate) fn free(rig: &Rig, frames: impl IntoIterator<Item = Frame>) {
-    frames.into_iter().for_each(|frame| rig.memory.free(frame));
-}
-
-pub(crate) fn numbers(frames: &[Frame]) -> BTreeSet<FrameNumber> {
-    frames.iter().map(Frame::number).collect()
 }
 
 pub(crate) fn pass(rig: &Rig, time: u64) {
