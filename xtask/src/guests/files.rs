@@ -29,6 +29,10 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     fs::write(path, bytes).map_err(|error| unwritten(path, &error))
 }
 
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    fs::copy(from, to).map(|_| ()).map_err(|error| unwritten(to, &error))
+}
+
 /// Writes a script that can be executed.
 pub(crate) fn program(path: &Path, text: &str) -> Result<(), Failure> {
     use std::os::unix::fs::PermissionsExt as _;

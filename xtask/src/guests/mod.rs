@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::failure::{self, Failure};
 use crate::table;
 use crate::workspace::Workspace;
-pub(crate) use files::{disk, make, pack, program, unwritten, write};
+pub(crate) use files::{copy, disk, make, pack, program, write};
 use kernels::KERNELS;
 pub(crate) use kernels::{file, unpack};
 pub(crate) use machine::{build, qemu, Nodes};
@@ -99,7 +99,7 @@ impl Guest {
             (programs.join("ceasefire"), "bin/ceasefire"),
             (programs.join("examples/guest_loads"), "bin/guest_loads"),
         ] {
-            fs::copy(&from, root.join(to)).map_err(|error| unwritten(&root.join(to), &error))?;
+            copy(&from, &root.join(to))?;
         }
         program(&root.join("init"), include_str!("init"))?;
         program(&root.join("bin/short"), include_str!("short"))?;

@@ -27,10 +27,7 @@ fn objects(workspace: &Workspace, kernel: Kernel) -> PathBuf {
 }
 
 pub(super) fn run(workspace: &Workspace, kernel: Kernel) -> Result<(), Failure> {
-    let (source, objects) = (source::folder(workspace, kernel), objects(workspace, kernel));
-    if !source.join("Makefile").is_file() {
-        return Err(Failure::new("the sources are missing: `cargo xtask linux fetch`"));
-    }
+    let (source, objects) = (source::fetched(workspace, kernel)?, objects(workspace, kernel));
     guests::make(&objects)?;
     let make = |target: &str| {
         let mut make = Command::new("make");

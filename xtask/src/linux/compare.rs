@@ -59,8 +59,6 @@ impl Load {
     }
 }
 
-const COMPARED: [Kernel; 2] = [Kernel::Stock, Kernel::Lazy];
-
 /// A count of the guest's output.
 fn count(output: &str, name: &str) -> Result<u64, Failure> {
     let found = output.lines().find_map(|line| {
@@ -81,12 +79,12 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 }
 
 pub(super) fn run(workspace: &Workspace, boots: u32, loads: &[Load]) -> Result<(), Failure> {
-    let guest = Guest::make(workspace, &COMPARED)?;
+    let guest = Guest::make(workspace, &Kernel::COMPARED, None)?;
     let mut rows = Vec::new();
     for load in loads {
         let mut per_page = [Vec::new(), Vec::new()];
         for boot in 0..boots {
-            for (kernel, results) in COMPARED.into_iter().zip(&mut per_page) {
+            for (kernel, results) in Kernel::COMPARED.into_iter().zip(&mut per_page) {
                 let asked = Boot { nodes: load.nodes, ..Boot::new(kernel, load.command) };
                 let output = guest.run(&asked)?;
                 succeeded(&output)?;

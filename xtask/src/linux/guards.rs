@@ -10,7 +10,7 @@ use crate::table;
 use crate::workspace::Workspace;
 
 pub(super) fn run(workspace: &Workspace, seconds: u32) -> Result<(), Failure> {
-    let guest = Guest::make(workspace, &[Kernel::Debug])?;
+    let guest = Guest::make(workspace, &[Kernel::Debug], None)?;
     let output = guest.run(&Boot::new(Kernel::Debug, &format!("guards {seconds}")))?;
     print!("{output}");
     let result = judge(&output)?;

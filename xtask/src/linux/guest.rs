@@ -1,6 +1,5 @@
 //! A guest in QEMU: eight CPUs, two nodes, three disks, and one program.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -49,18 +48,12 @@ pub(super) struct Guest<'a> {
 }
 
 impl<'a> Guest<'a> {
-    /// Builds the programs and the file system, if the kernels that are to run are there.
-    pub(super) fn make(workspace: &'a Workspace, kernels: &[Kernel]) -> Result<Self, Failure> {
-        let empty = workspace.target.join("linux/guest/empty");
-        guests::make(&empty)?;
-        Self::with_files(workspace, kernels, &empty)
-    }
-
-    /// The same with these files in the file system of the second disk.
-    pub(super) fn with_files(
+    /// Builds the programs and the file system, if the kernels that are to run are there. The second disk has a file
+    /// system with the files of a folder, or an empty one.
+    pub(super) fn make(
         workspace: &'a Workspace,
         kernels: &[Kernel],
-        files: &Path,
+        files: Option<&Path>,
     ) -> Result<Self, Failure> {
         kernels.iter().try_for_each(|kernel| build::image(workspace, *kernel).map(|_| ()))?;
         let folder = workspace.target.join("linux/guest");
@@ -72,13 +65,9 @@ impl<'a> Guest<'a> {
         if !busybox.is_file() {
             return Err(Failure::new("busybox is missing: install Debian's `busybox-static`"));
         }
-        let copy = |from: &Path, to: &str| {
-            let to = root.join(to);
-            fs::copy(from, &to).map(|_| ()).map_err(|error| guests::unwritten(&to, &error))
-        };
-        copy(busybox, "bin/busybox")?;
+        guests::copy(busybox, &root.join("bin/busybox"))?;
         let programs = guests::build(workspace, "--quiet --package ceasefire-linux --example guest_loads")?;
-        copy(&programs.join("examples/guest_loads"), "bin/guest_loads")?;
+        guests::copy(&programs.join("examples/guest_loads"), &root.join("bin/guest_loads"))?;
         let mut compile = Command::new("cc");
         compile
             .args(["-O2", "-Wall", "-Werror", "-static", "-pthread", "-o"])
@@ -92,7 +81,11 @@ impl<'a> Guest<'a> {
             guests::disk(&folder.join(name), bytes)?;
         }
         let mut format = Command::new("mkfs.ext4");
-        failure::output(format.args(["-q", "-F", "-d"]).arg(files).arg(folder.join(DISKS[1].0)))?;
+        format.args(["-q", "-F"]);
+        if let Some(files) = files {
+            format.arg("-d").arg(files);
+        }
+        failure::output(format.arg(folder.join(DISKS[1].0)))?;
         Ok(Self { workspace, folder })
     }
 

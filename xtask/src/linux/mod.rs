@@ -35,6 +35,9 @@ pub(crate) enum Kernel {
 impl Kernel {
     const ALL: [Self; 3] = [Self::Stock, Self::Lazy, Self::Debug];
 
+    /// Those of which one must do as well as the other.
+    const COMPARED: [Self; 2] = [Self::Stock, Self::Lazy];
+
     /// What its configuration has beyond that of the stock kernel.
     fn options(self) -> &'static str {
         match self {
@@ -132,7 +135,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Options::Fetch => source::fetch(&workspace),
         Options::Build => Kernel::ALL.into_iter().try_for_each(|kernel| build::run(&workspace, kernel)),
         Options::Boot(boot) => {
-            let guest = Guest::make(&workspace, &[boot.kernel])?;
+            let guest = Guest::make(&workspace, &[boot.kernel], None)?;
             print!("{}", guest.run(boot)?);
             Ok(())
         }

@@ -10,9 +10,16 @@ use crate::guests;
 use crate::workspace::Workspace;
 
 /// The folder of a kernel's sources.
-pub(super) fn folder(workspace: &Workspace, kernel: Kernel) -> PathBuf {
+fn folder(workspace: &Workspace, kernel: Kernel) -> PathBuf {
     let copy = if kernel == Kernel::Stock { Kernel::Stock } else { Kernel::Lazy };
     workspace.target.join("linux").join(copy.name()).join("source")
+}
+
+/// The same, if [`fetch`] has brought them.
+pub(super) fn fetched(workspace: &Workspace, kernel: Kernel) -> Result<PathBuf, Failure> {
+    let folder = folder(workspace, kernel);
+    let missing = || Failure::new("the sources are missing: `cargo xtask linux fetch`");
+    folder.join("Makefile").is_file().then_some(folder).ok_or_else(missing)
 }
 
 /// The patches of the series, in their order.
@@ -58,10 +65,7 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
 
 /// Applies the series to copies of the files that it changes, if [`fetch`] has brought them. Returns whether it has.
 pub(crate) fn check(workspace: &Workspace) -> Result<bool, Failure> {
-    let source = folder(workspace, Kernel::Stock);
-    if !source.join("Makefile").is_file() {
-        return Ok(false);
-    }
+    let Ok(source) = fetched(workspace, Kernel::Stock) else { return Ok(false) };
     let copies = workspace.target.join("linux/check");
     let _ = fs::remove_dir_all(&copies);
     let patches = series(workspace)?;
@@ -72,7 +76,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<bool, Failure> {
             // Other files are added by the series.
             if from.is_file() && !to.is_file() {
                 guests::make(to.parent().unwrap_or(&copies))?;
-                fs::copy(&from, &to).map_err(|error| guests::unwritten(&to, &error))?;
+                guests::copy(&from, &to)?;
             }
         }
     }

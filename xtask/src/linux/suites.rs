@@ -21,8 +21,6 @@ const SECONDS: u32 = 10;
 /// Linux's tests of memory management, below its sources.
 const SELFTESTS: &str = "tools/testing/selftests/mm";
 
-const COMPARED: [Kernel; 2] = [Kernel::Stock, Kernel::Lazy];
-
 /// Where Debian's `stress-ng` has its program.
 const STRESS: &str = "/usr/bin/stress-ng";
 
@@ -33,9 +31,9 @@ type Said = [String; 4];
 pub(super) fn run(workspace: &Workspace) -> Result<(), Failure> {
     let files = workspace.target.join("linux/suites");
     collect(workspace, &files)?;
-    let guest = Guest::with_files(workspace, &COMPARED, &files)?;
+    let guest = Guest::make(workspace, &Kernel::COMPARED, Some(&files))?;
     let mut outputs = Vec::new();
-    for kernel in COMPARED {
+    for kernel in Kernel::COMPARED {
         // Some tests are of huge pages.
         let boot = Boot {
             parameters: "transparent_hugepage=madvise".to_owned(),
@@ -56,7 +54,10 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), Failure> {
 
 /// Builds Linux's tests and puts them, stress-ng and their libraries into a folder.
 fn collect(workspace: &Workspace, files: &Path) -> Result<(), Failure> {
-    let source = source::folder(workspace, Kernel::Stock);
+    if !Path::new(STRESS).is_file() {
+        return Err(Failure::new(format!("{STRESS} is missing: install Debian's `stress-ng`")));
+    }
+    let source = source::fetched(workspace, Kernel::Stock)?;
     let headers = workspace.target.join("linux/headers");
     guests::make(&headers)?;
     let made = |target: &str| format!("{target}={}", headers.display());
@@ -68,9 +69,6 @@ fn collect(workspace: &Workspace, files: &Path) -> Result<(), Failure> {
         guests::make(&files.join(folder))?;
     }
     let mut programs = programs(&tests)?;
-    if !Path::new(STRESS).is_file() {
-        return Err(Failure::new(format!("{STRESS} is missing: install Debian's `stress-ng`")));
-    }
     for program in &programs {
         copy(program, &files.join("mm"))?;
     }
@@ -102,8 +100,7 @@ fn libraries(ldd: &str) -> impl Iterator<Item = &str> {
 }
 
 fn copy(from: &Path, folder: &Path) -> Result<(), Failure> {
-    let to = folder.join(from.file_name().unwrap_or_default());
-    fs::copy(from, &to).map(|_| ()).map_err(|error| guests::unwritten(&to, &error))
+    guests::copy(from, &folder.join(from.file_name().unwrap_or_default()))
 }
 
 /// What each program said, in the order of their names.
