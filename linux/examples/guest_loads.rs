@@ -5,6 +5,7 @@
 use std::ffi::c_void;
 use std::fs::File;
 use std::io::Read as _;
+use std::num::NonZeroUsize;
 use std::process;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,6 +15,7 @@ use std::thread;
 use rustix::io::Errno;
 use rustix::mm::{mmap, mprotect, munmap, MapFlags, MprotectFlags, ProtFlags};
 
+mod latency;
 mod pages;
 use pages::{madvises, map, munmaps, pin, touch, Outcome, PAGE};
 
@@ -25,6 +27,8 @@ usage: guest_loads madvise THREADS COUNT          each pinned thread gives one p
        guest_loads store THREADS PAGES FILE       each thread stores to its PAGES pages of a mapped file
        guest_loads processes COUNT PAGES FILE     each of COUNT processes reads its PAGES pages of a mapped file
        guest_loads part N PAGES FILE              the N-th of these processes, by itself
+       guest_loads faults THREADS PAGES FILE N    how long N fresh pages take, while threads read without end
+       guest_loads signals THREADS PAGES FILE N   how long N queued signals take, while threads read without end
        guest_loads migrate THREADS PAGES ROUNDS   pages that pinned threads load go to the other node, ROUNDS times
        guest_loads fork THREADS PAGES COUNT       COUNT forks; pages that pinned threads load are copied after each";
 
@@ -116,6 +120,28 @@ fn stores(threads: usize, pages: usize, file: &str) -> Outcome {
     let start = map_file(&file, 0, threads * pages * PAGE, ProtFlags::READ | ProtFlags::WRITE)?;
     in_parts(start, threads, pages, store_all);
     Ok(())
+}
+
+/// Runs `body` while each thread loads from a part of its own of a file, again and again.
+fn while_read(threads: usize, pages: usize, file: &str, body: impl FnOnce() -> Outcome) -> Outcome {
+    let start = map_file(&File::open(file)?, 0, threads * pages * PAGE, ProtFlags::READ)?;
+    let ends = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            let ends = &ends;
+            scope.spawn(move || {
+                for page in (0..pages).cycle() {
+                    load_all(start + (thread * pages + page) * PAGE, 1);
+                    if ends.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+        }
+        let done = body();
+        ends.store(true, Ordering::Relaxed);
+        done
+    })
 }
 
 /// Each process loads from a part of its own of a file, through a mapping of its own.
@@ -224,6 +250,15 @@ fn main() -> Outcome {
         ("store", [file]) => stores(threads, number, file),
         ("processes", [file]) => processes(threads, number, file),
         ("part", [file]) => part(threads, number, file),
+        ("faults", [file, samples]) => {
+            let samples: NonZeroUsize = samples.parse()?;
+            while_read(threads, number, file, || latency::faults(samples.get()))
+        }
+        ("signals", [file, samples]) => {
+            let samples: NonZeroUsize = samples.parse()?;
+            latency::block_signal()?;
+            while_read(threads, number, file, || latency::signals(samples.get()))
+        }
         ("migrate", [rounds]) => {
             let rounds: usize = rounds.parse()?;
             let migrate = |_| (0..rounds).try_for_each(|round| move_pages(round % 2, 1 - round % 2));
