@@ -86,6 +86,8 @@ static const struct kind *kind;
 static struct slot slots[SLOTS];
 static int fd = -1;
 static char *map;
+/* The same pages of the file, if they are changed through another mapping. */
+static char *alias;
 static long cpus;
 static atomic_bool stop;
 static atomic_bool failed;
@@ -150,6 +152,12 @@ static void by_store(struct slot *slot, unsigned char value)
 	atomic_store(byte(slot), value);
 }
 
+/* Through another mapping, without a call. */
+static void by_alias(struct slot *slot, unsigned char value)
+{
+	atomic_store((atomic_uchar *)(alias + slot->number * PAGE), value);
+}
+
 /* A private copy of the file's page, which is zero. */
 static void by_copy(struct slot *slot, unsigned char value)
 {
@@ -194,6 +202,7 @@ static const struct kind kinds[] = {
 	{ "direct", by_write, PROT_READ, MAP_SHARED, O_DIRECT },
 	{ "hole", by_hole, PROT_READ, MAP_SHARED },
 	{ "store", by_store, PROT_READ | PROT_WRITE, MAP_SHARED, .bursts = true },
+	{ "alias", by_alias, PROT_READ, MAP_SHARED },
 	{ "copy", by_copy, PROT_READ | PROT_WRITE, MAP_PRIVATE, .flushes = true },
 	{ "mapping", by_mapping, PROT_READ, MAP_SHARED, .flushes = true },
 	{ "fork", by_fork, PROT_READ | PROT_WRITE, MAP_PRIVATE, .flushes = true },
@@ -466,7 +475,10 @@ static void make(const char *folder)
 		fsync(fd);
 	}
 	map = mmap(NULL, SLOTS * STRIDE * PAGE, kind->protection, kind->flags, fd, 0);
-	if (map == MAP_FAILED)
+	if (kind->change == by_alias)
+		alias = mmap(NULL, SLOTS * STRIDE * PAGE, PROT_READ | PROT_WRITE,
+			     MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED || alias == MAP_FAILED)
 		fail("mmap");
 }
 
