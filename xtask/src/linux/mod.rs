@@ -85,6 +85,11 @@ fn boot(mut arguments: &[&str]) -> Result<Boot, Failure> {
                 arguments = rest;
             }
             ["--append"] => return Err(Failure::usage("`--append` needs parameters of the kernel")),
+            [unknown, ..] if unknown.starts_with('-') => {
+                return Err(Failure::usage(format!(
+                    "`linux boot` has no option `{unknown}`; known: --tiers and --append"
+                )));
+            }
             [name, command @ ..] => {
                 let kernel = Kernel::ALL.into_iter().find(|kernel| kernel.name() == *name);
                 let kernel = kernel.ok_or_else(|| {
@@ -173,6 +178,7 @@ mod tests {
             &["boot", "new"],
             &["boot", "--append"],
             &["boot", "--tiers"],
+            &["boot", "--tier", "lazy"],
             &["compare", "3", "all"],
             &["test", "0"],
             &["compare", "many"],
@@ -181,5 +187,7 @@ mod tests {
         ] {
             assert_eq!(Options::parse(wrong).unwrap_err().code(), 2, "{wrong:?}");
         }
+        let typo = Options::parse(&["boot", "--tier", "lazy"]).unwrap_err();
+        assert!(typo.to_string().contains("no option `--tier`"), "{typo}");
     }
 }
