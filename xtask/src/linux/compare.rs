@@ -125,12 +125,15 @@ pub(super) fn run(workspace: &Workspace, boots: u32, loads: &[Load]) -> Result<(
         let [stock, lazy] = figures.map(median);
         // As many digits as a count has, or as a share needs.
         let digits = if load.figure == Figure::Slowest { 0 } else { 5 };
+        let percent = format!("{:.1}", 100.0 * lazy / stock);
+        // The boots of all loads take long, and may be cut short.
+        println!("{}: {percent}% of stock", load.name);
         rows.push([
             load.name.to_owned(),
             load.figure.unit().to_owned(),
             format!("{stock:.digits$}"),
             format!("{lazy:.digits$}"),
-            format!("{:.1}", 100.0 * lazy / stock),
+            percent,
         ]);
     }
     print!("\n{}", table::format(["load", "figure", "stock", "lazy", "percent"], &rows));
