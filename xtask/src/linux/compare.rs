@@ -34,7 +34,10 @@ impl Figure {
             Self::PerCounted(counter) => count(output, counter)?,
             Self::Slowest => {
                 let (half, slowest) = (count(output, "ns_50")?, count(output, "ns_99_9")?);
-                let made_of = format!("half take {half} ns, and all but one in 1,000 {slowest} ns");
+                // Only allocations that must not wait fail.
+                let failed =
+                    count(output, "failed").map_or(String::new(), |failed| format!(", {failed} failed"));
+                let made_of = format!("half take {half} ns, and all but one in 1,000 {slowest} ns{failed}");
                 return Ok((slowest as f64, made_of));
             }
         };
