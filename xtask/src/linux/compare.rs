@@ -22,7 +22,7 @@ enum Figure {
     Per(u64),
     /// TLB interrupts per page: the kernel counts the pages under this name.
     PerCounted(&'static str),
-    /// The time that the command prints, beyond which one allocation in a thousand takes.
+    /// The time within which 999 of 1,000 allocations are done, as the command prints it.
     Slowest,
 }
 
