@@ -5,7 +5,6 @@
 use std::ffi::c_void;
 use std::fs::File;
 use std::io::Read as _;
-use std::num::NonZeroUsize;
 use std::process;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -122,26 +121,32 @@ fn stores(threads: usize, pages: usize, file: &str) -> Outcome {
     Ok(())
 }
 
+/// Runs `body` while each thread runs `work`, with its number, until it sees that `body` has ended.
+fn meanwhile(
+    threads: usize,
+    work: impl Fn(usize, &AtomicBool) + Sync,
+    body: impl FnOnce() -> Outcome,
+) -> Outcome {
+    let (work, ends) = (&work, &AtomicBool::new(false));
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            scope.spawn(move || work(thread, ends));
+        }
+        let done = body();
+        ends.store(true, Ordering::Release);
+        done
+    })
+}
+
 /// Runs `body` while each thread loads from a part of its own of a file, again and again.
 fn while_read(threads: usize, pages: usize, file: &str, body: impl FnOnce() -> Outcome) -> Outcome {
     let start = map_file(&File::open(file)?, 0, threads * pages * PAGE, ProtFlags::READ)?;
-    let ends = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for thread in 0..threads {
-            let ends = &ends;
-            scope.spawn(move || {
-                for page in (0..pages).cycle() {
-                    load_all(start + (thread * pages + page) * PAGE, 1);
-                    if ends.load(Ordering::Relaxed) {
-                        break;
-                    }
-                }
-            });
+    let work = |thread, ends: &AtomicBool| {
+        for page in (0..pages).cycle().take_while(|_| !ends.load(Ordering::Acquire)) {
+            load_all(start + (thread * pages + page) * PAGE, 1);
         }
-        let done = body();
-        ends.store(true, Ordering::Relaxed);
-        done
-    })
+    };
+    meanwhile(threads, work, body)
 }
 
 /// Each process loads from a part of its own of a file, through a mapping of its own.
@@ -189,29 +194,22 @@ fn move_pages(from: usize, to: usize) -> Outcome {
 fn while_loaded(threads: usize, pages: usize, body: impl FnOnce(usize) -> Outcome) -> Outcome {
     let area = map(pages * PAGE)?;
     store_all(area as usize, pages);
-    let (area, ends, ready) = (area as usize, AtomicBool::new(false), AtomicUsize::new(0));
-    thread::scope(|scope| {
-        for cpu in 0..threads {
-            let (ends, ready) = (&ends, &ready);
-            scope.spawn(move || {
-                // If it cannot be pinned, it runs elsewhere all the same.
-                let _ = pin(cpu);
-                ready.fetch_add(1, Ordering::Release);
-                let mut number = cpu as u32;
-                while !ends.load(Ordering::Acquire) {
-                    number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    let page = (area + (number >> 8) as usize % pages * PAGE) as *const u8;
-                    // SAFETY: the page is in the mapping, which nothing unmaps.
-                    unsafe { page.read_volatile() };
-                }
-            });
+    let (area, ready) = (area as usize, AtomicUsize::new(0));
+    let work = |cpu, ends: &AtomicBool| {
+        // If it cannot be pinned, it runs elsewhere all the same.
+        let _ = pin(cpu);
+        ready.fetch_add(1, Ordering::Release);
+        let mut number = cpu as u32;
+        while !ends.load(Ordering::Acquire) {
+            number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            load_all(area + (number >> 8) as usize % pages * PAGE, 1);
         }
+    };
+    meanwhile(threads, work, || {
         while ready.load(Ordering::Acquire) < threads {
             thread::yield_now();
         }
-        let done = body(area);
-        ends.store(true, Ordering::Release);
-        done
+        body(area)
     })
 }
 
@@ -251,13 +249,13 @@ fn main() -> Outcome {
         ("processes", [file]) => processes(threads, number, file),
         ("part", [file]) => part(threads, number, file),
         ("faults", [file, samples]) => {
-            let samples: NonZeroUsize = samples.parse()?;
-            while_read(threads, number, file, || latency::faults(samples.get()))
+            let samples = samples.parse()?;
+            while_read(threads, number, file, || latency::faults(samples))
         }
         ("signals", [file, samples]) => {
-            let samples: NonZeroUsize = samples.parse()?;
+            let samples = samples.parse()?;
             latency::block_signal()?;
-            while_read(threads, number, file, || latency::signals(samples.get()))
+            while_read(threads, number, file, || latency::signals(samples))
         }
         ("migrate", [rounds]) => {
             let rounds: usize = rounds.parse()?;

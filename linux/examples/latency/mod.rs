@@ -5,6 +5,7 @@
 
 use std::io;
 use std::mem;
+use std::num::NonZeroUsize;
 use std::process;
 use std::ptr;
 use std::time::Instant;
@@ -17,15 +18,22 @@ use super::pages::{map, touch, Outcome, PAGE};
 /// Allocations after which all of them are given back.
 const ROUND: usize = 4096;
 
-/// Blocks the queued signal in this thread, and in those that it starts later.
-pub(crate) fn block_signal() -> Outcome {
+/// The signal that is queued, alone.
+fn queued_signal() -> libc::sigset_t {
     // SAFETY: the set is initialised before it is read.
-    let done = unsafe {
+    unsafe {
         let mut set = mem::zeroed();
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, libc::SIGRTMIN());
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut())
-    };
+        set
+    }
+}
+
+/// Blocks the queued signal in this thread, and in those that it starts later.
+pub(crate) fn block_signal() -> Outcome {
+    let set = queued_signal();
+    // SAFETY: the call reads the set, and the old one is not asked for.
+    let done = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
     if done != 0 {
         return Err(io::Error::from_raw_os_error(done).into());
     }
@@ -34,9 +42,9 @@ pub(crate) fn block_signal() -> Outcome {
 }
 
 /// Stores to fresh pages, and prints how long the faults took.
-pub(crate) fn faults(samples: usize) -> Outcome {
-    let mut times = Vec::with_capacity(samples + ROUND);
-    while times.len() < samples {
+pub(crate) fn faults(samples: NonZeroUsize) -> Outcome {
+    let mut times = Vec::new();
+    while times.len() < samples.get() {
         let area = map(ROUND * PAGE)?;
         for page in 0..ROUND {
             let start = Instant::now();
@@ -51,10 +59,10 @@ pub(crate) fn faults(samples: usize) -> Outcome {
 }
 
 /// Queues signals for this process, and prints how long that took, and how often there was no memory.
-pub(crate) fn signals(samples: usize) -> Outcome {
-    let mut times = Vec::with_capacity(samples + ROUND);
+pub(crate) fn signals(samples: NonZeroUsize) -> Outcome {
+    let mut times = Vec::new();
     let mut failed = 0;
-    while times.len() < samples {
+    while times.len() < samples.get() {
         for _ in 0..ROUND {
             let start = Instant::now();
             let queued = queue_signal();
@@ -86,14 +94,9 @@ fn queue_signal() -> io::Result<()> {
 
 /// Takes one signal from the queue. False if there is none.
 fn take_signal() -> bool {
-    let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the set is initialised before it is read, and no information is asked for.
-    unsafe {
-        let mut set = mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, libc::SIGRTMIN());
-        libc::sigtimedwait(&raw const set, ptr::null_mut(), &raw const now) >= 0
-    }
+    let (set, now) = (queued_signal(), libc::timespec { tv_sec: 0, tv_nsec: 0 });
+    // SAFETY: the call reads the set and the time, and no information is asked for.
+    unsafe { libc::sigtimedwait(&raw const set, ptr::null_mut(), &raw const now) >= 0 }
 }
 
 /// Prints the times within which half of the allocations, and 999 of 1,000, were done, in nanoseconds.

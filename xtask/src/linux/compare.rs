@@ -29,20 +29,30 @@ enum Figure {
 impl Figure {
     /// The figure of a boot that printed this, and what it is made of.
     fn of(self, output: &str) -> Result<(f64, String), Failure> {
-        let pages = match self {
-            Self::Per(pages) => pages,
-            Self::PerCounted(counter) => count(output, counter)?,
+        let per_page = |pages: u64| {
+            let interrupts = count(output, "tlb")?;
+            Ok((interrupts as f64 / pages.max(1) as f64, format!("{interrupts} interrupts, {pages} pages")))
+        };
+        match self {
+            Self::Per(pages) => per_page(pages),
+            Self::PerCounted(counter) => per_page(count(output, counter)?),
             Self::Slowest => {
                 let (half, slowest) = (count(output, "ns_50")?, count(output, "ns_99_9")?);
                 // Only allocations that must not wait fail.
                 let failed =
                     count(output, "failed").map_or(String::new(), |failed| format!(", {failed} failed"));
                 let made_of = format!("half take {half} ns, and all but one in 1,000 {slowest} ns{failed}");
-                return Ok((slowest as f64, made_of));
+                Ok((slowest as f64, made_of))
             }
-        };
-        let interrupts = count(output, "tlb")?;
-        Ok((interrupts as f64 / pages.max(1) as f64, format!("{interrupts} interrupts, {pages} pages")))
+        }
+    }
+
+    /// A figure with as many digits as it needs.
+    fn show(self, figure: f64) -> String {
+        match self {
+            Self::Per(_) | Self::PerCounted(_) => format!("{figure:.5}"),
+            Self::Slowest => format!("{figure:.0}"),
+        }
     }
 
     fn unit(self) -> &'static str {
@@ -126,16 +136,14 @@ pub(super) fn run(workspace: &Workspace, boots: u32, loads: &[Load]) -> Result<(
             }
         }
         let [stock, lazy] = figures.map(median);
-        // As many digits as a count has, or as a share needs.
-        let digits = if load.figure == Figure::Slowest { 0 } else { 5 };
         let percent = format!("{:.1}", 100.0 * lazy / stock);
         // The boots of all loads take long, and may be cut short.
         println!("{}: {percent}% of stock", load.name);
         rows.push([
             load.name.to_owned(),
             load.figure.unit().to_owned(),
-            format!("{stock:.digits$}"),
-            format!("{lazy:.digits$}"),
+            load.figure.show(stock),
+            load.figure.show(lazy),
             percent,
         ]);
     }
