@@ -31,7 +31,12 @@ impl Figure {
     fn of(self, output: &str) -> Result<(f64, String), Failure> {
         let per_page = |pages: u64| {
             let interrupts = count(output, "tlb")?;
-            Ok((interrupts as f64 / pages.max(1) as f64, format!("{interrupts} interrupts, {pages} pages")))
+            let own =
+                rounds(output).map_or(String::new(), |rounds| format!(", {rounds} rounds of lazy unmap"));
+            Ok((
+                interrupts as f64 / pages.max(1) as f64,
+                format!("{interrupts} interrupts, {pages} pages{own}"),
+            ))
         };
         match self {
             Self::Per(pages) => per_page(pages),
@@ -110,6 +115,14 @@ fn count(output: &str, name: &str) -> Result<u64, Failure> {
     found.ok_or_else(|| Failure::new(format!("the guest printed no count of {name}:\n{output}")))
 }
 
+/// How often lazy unmap itself interrupted CPUs, each time those that owed; `None` of a kernel without it.
+fn rounds(output: &str) -> Option<u64> {
+    ["need", "full", "age", "strict"]
+        .iter()
+        .map(|why| count(output, &format!("lazy_unmap_round_{why}")).ok())
+        .sum()
+}
+
 fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     let middle = numbers.len() / 2;
@@ -160,6 +173,10 @@ mod tests {
         let output = "exit 0\ncount tlb 12\ncount lazy_unmap_wait 3\ncount lazy_unmap 4\n";
         assert_eq!(count(output, "lazy_unmap").unwrap(), 4);
         assert!(count(output, "lazy").is_err());
+        assert_eq!(rounds(output), None);
+        let lazy = ["need 1", "full 2", "age 30", "strict 0"]
+            .map(|count| format!("count lazy_unmap_round_{count}\n"));
+        assert_eq!(rounds(&lazy.concat()), Some(33));
         let times = format!("count ns_50 700\ncount ns_99_9 9000\n{output}");
         assert!((Figure::Slowest.of(&times).unwrap().0 - 9000.0).abs() < 1e-9);
         assert!(Figure::Slowest.of(output).is_err());
