@@ -318,7 +318,10 @@ mod tests {
             [Some(first), Some(second)] => assert!(first.median < second.median, "{notes:?}"),
             _ => assert!(!notes.missing.is_empty(), "{notes:?}"),
         }
-        assert!(notes.get(Quantity::WalkMemory).is_some(), "{notes:?}");
+        // Where the caches are large, what replaces their lines does not fit into a sixteenth of this memory.
+        let walk = Quantity::WalkMemory;
+        let said = notes.missing.iter().any(|failed| failed.what == walk.name());
+        assert!(notes.get(walk).is_some() || said, "{notes:?}");
     }
 
     #[test]
