@@ -142,7 +142,7 @@ fn chase(
 
 /// The size of a buffer that exceeds the last-level cache twice, in bytes; `None` if a sixteenth of the memory does not
 /// hold it.
-fn eviction(cache: usize, memory: u64) -> Option<usize> {
+pub(super) fn eviction(cache: usize, memory: u64) -> Option<usize> {
     let bytes = (2 * cache).min(MOST_EVICTION).next_multiple_of(HUGE);
     (bytes as u64 <= memory / 16).then_some(bytes)
 }
