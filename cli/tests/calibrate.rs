@@ -5,7 +5,7 @@ use std::process::Output;
 
 mod common;
 
-use common::{command, Folder};
+use common::{command, unwrapped, Folder};
 
 /// Runs the command with the user's data in a folder.
 fn with_data(folder: &Folder, arguments: &[&str]) -> Output {
@@ -18,11 +18,6 @@ fn texts(output: Output) -> (String, String) {
     let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("UTF-8"));
     assert_eq!(output.status.code(), Some(0), "{error}");
     (out, error)
-}
-
-/// The text on one line: where lines break depends on the name of the processor.
-fn unwrapped(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]

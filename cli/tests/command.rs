@@ -8,7 +8,7 @@ use serde_json::Value;
 
 mod common;
 
-use common::{ceasefire, command, json, printed, refused, results, Folder};
+use common::{ceasefire, command, json, printed, refused, results, unwrapped, Folder};
 
 /// A quick run, whose machine has published figures.
 const QUICK: &[&str] = &["mmap-read", "--machine", "1-socket", "--scale", "0.003", "--repeats", "1"];
@@ -584,8 +584,7 @@ fn the_lists_are_complete() {
     let output = ceasefire(&["list", "machines", "--parameters"]);
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     let last = text.lines().rfind(|line| !line.starts_with(' ')).map(str::to_owned);
-    // Long lines are broken.
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = unwrapped(&text);
     assert!(
         text.contains("interrupt_deliver = ")
             && text.contains("; fitted to: mmap-read 4-node-48-cpu system after"),

@@ -36,6 +36,11 @@ pub(crate) fn printed(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
+/// The text on one line. Long lines are broken; the place depends on the words, such as the name of the processor.
+pub(crate) fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// The JSON of runs that go well.
 pub(crate) fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&printed(&[arguments, &["--json", "-"]].concat())).expect("JSON")
