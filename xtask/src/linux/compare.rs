@@ -115,7 +115,7 @@ fn count(output: &str, name: &str) -> Result<u64, Failure> {
     found.ok_or_else(|| Failure::new(format!("the guest printed no count of {name}:\n{output}")))
 }
 
-/// How often lazy unmap itself interrupted CPUs, each time those that owed; `None` of a kernel without it.
+/// The rounds of interrupts to CPUs that owed, for whatever reason; `None` of a kernel without lazy unmap.
 fn rounds(output: &str) -> Option<u64> {
     ["need", "full", "age", "strict"]
         .iter()
