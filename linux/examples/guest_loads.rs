@@ -23,7 +23,8 @@ usage: guest_loads madvise THREADS COUNT          each pinned thread gives one p
        guest_loads munmap THREADS COUNT           each pinned thread unmaps one page COUNT times
        guest_loads wait THREADS COUNT             each thread fills, protects and unmaps 4 pages COUNT times
        guest_loads read THREADS PAGES FILE        each thread reads its PAGES pages of a mapped file
-       guest_loads store THREADS PAGES FILE       each thread stores to its PAGES pages of a mapped file
+       guest_loads store THREADS PAGES FILE N     each thread stores to its PAGES pages of a mapped file, while as
+                                                  many pinned threads load from N other pages
        guest_loads processes COUNT PAGES FILE     each of COUNT processes reads its PAGES pages of a mapped file
        guest_loads part N PAGES FILE              the N-th of these processes, by itself
        guest_loads faults THREADS PAGES FILE N    how long N fresh pages take, while threads read without end
@@ -113,12 +114,15 @@ fn reads(threads: usize, pages: usize, file: &str) -> Outcome {
     Ok(())
 }
 
-/// Each thread stores to a part of its own of a file.
-fn stores(threads: usize, pages: usize, file: &str) -> Outcome {
+/// Each thread stores to a part of its own of a file. As many others load meanwhile, so that no CPU idles while a thread
+/// waits for the disk: an idle CPU would not be interrupted. Their pages leave little memory to the file.
+fn stores(threads: usize, pages: usize, file: &str, others: usize) -> Outcome {
     let file = File::options().read(true).write(true).open(file)?;
     let start = map_file(&file, 0, threads * pages * PAGE, ProtFlags::READ | ProtFlags::WRITE)?;
-    in_parts(start, threads, pages, store_all);
-    Ok(())
+    while_loaded(threads, others, |_| {
+        in_parts(start, threads, pages, store_all);
+        Ok(())
+    })
 }
 
 /// Runs `body` while each thread runs `work`, with its number, until it sees that `body` has ended.
@@ -245,7 +249,7 @@ fn main() -> Outcome {
         ("wait", []) => waits(threads, number),
         ("munmap", []) => pinned(threads, || munmaps(number)),
         ("read", [file]) => reads(threads, number, file),
-        ("store", [file]) => stores(threads, number, file),
+        ("store", [file, others]) => stores(threads, number, file, others.parse()?),
         ("processes", [file]) => processes(threads, number, file),
         ("part", [file]) => part(threads, number, file),
         ("faults", [file, samples]) => {

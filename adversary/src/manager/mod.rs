@@ -9,8 +9,8 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 
 use ceasefire_memory::{
-    Access, Config, Entry, FaultError, Frame, Memory, NodeId, ObjectId, Pages, Protection, SpaceHandle,
-    PAGE_BYTES, PAGE_SHIFT,
+    Access, Config, Entry, FaultError, Frame, Memory, NodeId, ObjectId, Pages, Placement, Protection,
+    SpaceHandle, PAGE_BYTES, PAGE_SHIFT,
 };
 
 use crate::hardware::Hardware;
@@ -43,6 +43,8 @@ pub(crate) struct Manager {
     changes: Lock,
     /// The last word that a program stored: each stores another.
     last: Cell<u64>,
+    /// The places to which mappings have moved so far.
+    places: Cell<u64>,
     over: Cell<bool>,
     /// The CPUs that have done their part.
     done: Cell<usize>,
@@ -74,6 +76,7 @@ impl Manager {
             words: RefCell::default(),
             changes: Lock::default(),
             last: Cell::new(0),
+            places: Cell::new(0),
             over: Cell::new(false),
             done: Cell::new(0),
             flags: std::array::from_fn(|_| 0.into()),
@@ -260,6 +263,23 @@ impl Manager {
         let what = || format!("munmap {pages} from page {:#x}", start >> PAGE_SHIFT);
         if self.call(what, |memory| memory.unmap(space, start, Pages::new(pages))).is_ok() {
             self.words().unmapped(id(space), start >> PAGE_SHIFT, self.now());
+        }
+    }
+
+    /// Moves a whole mapping to an address where none was.
+    pub(crate) fn remap(&self, space: &Space, start: u64, pages: u64) {
+        const FIRST: u64 = 1 << 40;
+        const APART: u64 = 1 << 21;
+        let begin = self.now();
+        self.places.set(self.places.get() + 1);
+        let to = FIRST + APART * self.places.get();
+        let what =
+            || format!("mremap {pages} from page {:#x} to {:#x}", start >> PAGE_SHIFT, to >> PAGE_SHIFT);
+        let pages = Pages::new(pages);
+        let remap = |memory: &Memory<_>| memory.remap(space, start, pages, pages, Placement::At(to));
+        if self.call(what, remap).is_ok() {
+            let life = begin..self.now();
+            self.words().moved(id(space), start >> PAGE_SHIFT, to >> PAGE_SHIFT, life);
         }
     }
 

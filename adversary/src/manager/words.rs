@@ -86,6 +86,15 @@ struct Fork {
     life: Range<u64>,
 }
 
+/// A mapping that went to another address.
+#[derive(Debug)]
+struct Moved {
+    space: u64,
+    from: Range<u64>,
+    to: u64,
+    ended: u64,
+}
+
 /// The words of all spaces and of the file.
 #[derive(Debug, Default)]
 pub(super) struct Words {
@@ -96,6 +105,8 @@ pub(super) struct Words {
     /// The spaces in which calls are making mappings now, and when each began.
     mapping: Vec<(u64, u64)>,
     forks: Vec<Fork>,
+    /// In the order in which the calls ended.
+    moved: Vec<Moved>,
 }
 
 impl Words {
@@ -172,6 +183,22 @@ impl Words {
         }
     }
 
+    /// A call has moved a mapping. A child that was forked meanwhile has it here or there.
+    pub(super) fn moved(&mut self, space: u64, from: u64, to: u64, life: Range<u64>) {
+        let meanwhile = self.forks.iter().filter(|fork| fork.parent == space && fork.life.end >= life.start);
+        let children: Vec<_> = meanwhile.map(|fork| (fork.child, fork.life.start)).collect();
+        for (owner, begin) in [(space, life.start)].into_iter().chain(children) {
+            let there = |mapping: &&Mapping| {
+                mapping.space == owner && mapping.pages.start == from && mapping.life.end == u64::MAX
+            };
+            let Some(old) = self.mappings.iter().find(there).cloned() else { continue };
+            let pages = to..to + (old.pages.end - old.pages.start);
+            self.moved.push(Moved { space: owner, from: old.pages.clone(), to, ended: life.end });
+            self.mappings.push(Mapping { pages, life: begin..u64::MAX, ..old });
+        }
+        self.unmapped(space, from, life.end);
+    }
+
     /// The mappings of a space that no call has removed.
     pub(super) fn alive(&self, space: u64) -> Vec<Range<u64>> {
         let alive = |mapping: &&Mapping| mapping.space == space && mapping.life.end == u64::MAX;
@@ -214,6 +241,17 @@ impl Words {
         write.sure = self.mappings.iter_mut().filter(covers).count() == 1 && !self.is_mapping(space);
         for mapping in self.mappings.iter_mut().filter(covers) {
             Self::history(&mut self.file, mapping, page).0.push(write);
+        }
+        // The page may have been on its way.
+        let mut at = page;
+        for moved in &self.moved {
+            if moved.space == space && moved.from.contains(&at) && moved.ended >= begin {
+                at = moved.to + (at - moved.from.start);
+                let there = |mapping: &&mut Mapping| mapping.space == space && mapping.pages.contains(&at);
+                for mapping in self.mappings.iter_mut().filter(there) {
+                    Self::history(&mut self.file, mapping, at).0.push(Write { sure: false, ..write });
+                }
+            }
         }
     }
 
@@ -383,6 +421,24 @@ mod tests {
         assert_eq!((allowed(SPACE), allowed(8)), (vec![10], vec![11]));
         let child = |words: &mut Words, word| words.allows(8, 1, word, 37, 37);
         assert!(child(&mut words, 6) && child(&mut words, 9) && !child(&mut words, 5));
+    }
+
+    #[test]
+    fn a_mapping_that_moves_takes_its_words_along_and_those_that_are_stored_meanwhile() {
+        let mut words = words();
+        words.forked(SPACE, 8, 31..33);
+        words.moved(SPACE, 1, 5, 30..40);
+        assert_eq!(words.alive(SPACE), vec![Range { start: 5, end: 6 }]);
+        assert!(words.allows(SPACE, 5, 6, 50, 50) && !words.allows(SPACE, 5, 5, 50, 50));
+        assert!(!words.allows(SPACE, 1, 6, 50, 50) && words.allows(SPACE, 1, 6, 39, 40));
+        // The store was made to the old address, and ends when the call is over.
+        words.stored(SPACE, 1, 9, 35, 41);
+        assert!(words.allows(SPACE, 5, 9, 50, 50));
+        // The child has the mapping at one of the two addresses.
+        assert!(words.allows(8, 1, 6, 50, 50) && words.allows(8, 5, 6, 50, 50));
+        assert!(!words.allows(8, 5, 9, 50, 50));
+        words.stored(SPACE, 5, 10, 60, 61);
+        assert!(words.allows(SPACE, 5, 10, 62, 62) && !words.allows(SPACE, 5, 9, 62, 62));
     }
 
     #[test]

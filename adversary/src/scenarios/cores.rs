@@ -169,27 +169,37 @@ fn each_is_answered_once(kernel: &Kernel) {
     }
 }
 
+/// Takes one of two ASIDs. A flush cleans the entries under both.
+fn takes_an_asid(kernel: &Kernel) -> Option<Asid> {
+    let cores = &kernel.cores;
+    // A flush that does not come after the fill of an entry leaves it.
+    let flush = || {
+        for entries in cores.flushed.iter().filter(|entries| entries.load(Ordering::Relaxed) != 0) {
+            entries.store(0, Ordering::Relaxed);
+        }
+    };
+    let wait = |done: &dyn Fn() -> bool| {
+        while !done() {
+            kernel.hardware().yield_here();
+        }
+    };
+    cores.pool.take(3, flush, wait)
+}
+
 /// Takes an ASID, fills an entry under it and gives it back.
 fn uses_asids(kernel: &Kernel) {
     for _ in 0..3 {
-        let cores = &kernel.cores;
-        // A flush that does not come after the fill of an entry leaves it.
-        let flush = || {
-            for entries in cores.flushed.iter().filter(|entries| entries.load(Ordering::Relaxed) != 0) {
-                entries.store(0, Ordering::Relaxed);
-            }
-        };
-        let wait = |done: &dyn Fn() -> bool| {
-            while !done() {
-                kernel.hardware().yield_here();
-            }
-        };
-        let Some(asid) = cores.pool.take(3, flush, wait) else { continue };
-        let entries = &cores.flushed[usize::from(asid.get())];
+        let Some(asid) = takes_an_asid(kernel) else { continue };
+        let entries = &kernel.cores.flushed[usize::from(asid.get())];
         assert_eq!(entries.load(Ordering::Relaxed), 0, "the ASID of a new owner has entries");
         entries.store(1, Ordering::Relaxed);
-        cores.pool.free(asid);
+        kernel.cores.pool.free(asid);
     }
+}
+
+/// Takes an ASID, where as many were given back as there are CPUs that want one.
+fn finds_an_asid(kernel: &Kernel) {
+    assert!(takes_an_asid(kernel).is_some(), "an ASID was given back, and a search does not find it");
 }
 
 /// Unmaps a page of its own in the kernel's ranges, and maps it again.
@@ -608,6 +618,16 @@ pub(super) static SCENARIOS: &[Scenario] = &[
             comes_and_goes,
             |kernel| (0..8).for_each(|_| kernel.flush(&kernel.space(0))),
         ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O26-search-after-the-flush-of-another",
+        source: "contract, transport::global_asids",
+        before: |kernel| {
+            let asids = [takes_an_asid(kernel), takes_an_asid(kernel)];
+            asids.into_iter().flatten().for_each(|asid| kernel.cores.pool.free(asid));
+        },
+        programs: &[finds_an_asid, finds_an_asid],
         ..PLAIN
     },
 ];

@@ -92,6 +92,7 @@ fn act(manager: &Manager) {
             0 => manager.invalidate(below(PAGES)),
             _ => manager.truncate(below(PAGES + 1).into()),
         },
+        29 if below(2) == 0 => manager.remap(&space, start, pages),
         29 => {
             manager.unmap(&space, start, pages);
             maps(manager, &space);

@@ -62,7 +62,7 @@ impl Seen {
     }
 
     pub(crate) fn is_global(&self) -> bool {
-        // Unseen down to Relaxed: no scenario flushes at the moment of a change.
+        // Unseen down to Relaxed: no processor lets a later store pass the branch on it, the language does.
         self.tag.load(Ordering::Acquire) & GLOBAL != 0
     }
 
@@ -72,7 +72,7 @@ impl Seen {
 
     /// Whether the loaded space runs under `asid`, a global one.
     pub(crate) fn runs_under(&self, asid: Asid) -> bool {
-        // Unseen down to Relaxed: no scenario flushes at the moment of a change.
+        // Unseen down to Relaxed: no processor lets a later store pass the branch on it, the language does.
         self.tag.load(Ordering::Acquire) == u32::from(asid.get()) | GLOBAL
     }
 
@@ -80,7 +80,7 @@ impl Seen {
     /// reads this tag or a later one. A CPU that changes the tag of its loaded space names the same space again. So the
     /// tag itself releases what the CPU did under the old one.
     pub(crate) fn set_tag(&self, asid: Asid, global: bool) {
-        // Unseen down to Relaxed: no scenario flushes at the moment of a change.
+        // Equivalent to Relaxed: the load of the root before it is a full barrier.
         self.tag.store(u32::from(asid.get()) | if global { GLOBAL } else { 0 }, Ordering::Release);
     }
 }

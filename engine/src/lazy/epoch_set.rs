@@ -39,9 +39,9 @@ impl EpochSet {
         // Before the word: an operation that finds the CPU in its word relies on others to find it through the summary
         // too.
         let (at, summary) = (word / 64, 1 << (word % 64));
-        // Unseen down to Relaxed: in the model the exchange of the word publishes it, in the language it does not.
+        // Equivalent to Relaxed: stores are multi-copy atomic, and the exchange of the word releases it.
         if self.summary[at].load(Ordering::SeqCst) & summary == 0 {
-            // Unseen down to Relaxed: in the model the exchange of the word publishes it, too.
+            // Equivalent to Relaxed: the same.
             self.summary[at].fetch_or(summary, Ordering::SeqCst);
         }
         let word = &self.words[word];

@@ -90,7 +90,6 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
             if let Some(asid) = self.claim(&asids) {
                 return Some(asid);
             }
-            // Unseen down to Relaxed: the model makes exchanges in their order, the language does not.
             if self.flushing.swap(true, Ordering::Acquire) {
                 wait(&|| !self.flushing.load(Ordering::Relaxed));
                 continue;
@@ -98,7 +97,6 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
             if self.freed.load(Ordering::Relaxed) >= worth {
                 self.flush_freed(&asids, &mut flush);
             }
-            // Unseen down to Relaxed: the model makes exchanges in their order, the language does not.
             self.flushing.store(false, Ordering::Release);
             // It also finds what another CPU's flush has made unused between the search and this point.
             return self.claim(&asids);

@@ -87,7 +87,7 @@ impl Load {
             Figure::PerCounted("pgmigrate_success"),
         ),
         Self::new("madvise", "guest_loads madvise 8 500", Nodes::Alike, Figure::Per(8 * 500)),
-        Self::new("store", "guest_loads store 8 16384 /dev/vda", Nodes::Alike, Figure::Per(8 * 16_384)),
+        Self::new("store", "guest_loads store 8 4096 /dev/vda 98304", Nodes::Alike, Figure::Per(8 * 4096)),
         Self::new("fork", "guest_loads fork 8 64 20", Nodes::Alike, Figure::Per(64 * 20)),
         // One thread of eight allocates.
         Self::new("faults", "guest_loads faults 7 32768 /mnt/holes 100000", Nodes::Alike, Figure::Slowest),

@@ -93,7 +93,10 @@ impl<'a> Guest<'a> {
     pub(super) fn run(&self, boot: &Boot) -> Result<String, Failure> {
         let Boot { kernel, nodes, parameters, command } = boot;
         let image = build::image(self.workspace, *kernel)?;
-        let lazy = if *kernel == Kernel::Stock { "" } else { " sysctl.vm.lazy_unmap=1" };
+        let lazy = match kernel {
+            Kernel::Stock | Kernel::Off => "",
+            Kernel::Lazy | Kernel::Debug => " sysctl.vm.lazy_unmap=1",
+        };
         let demotion = if *nodes == Nodes::Tiers { " demotion=1" } else { "" };
         // The command travels as one variable of the first program's environment: no space may stand in it.
         let append = format!(

@@ -26,6 +26,8 @@ const VERSION: &str = "7.2";
 pub(crate) enum Kernel {
     /// As Debian has it.
     Stock,
+    /// With the series, and with the configuration of the stock kernel.
+    Off,
     /// With the series, and `CONFIG_LAZY_UNMAP`.
     Lazy,
     /// The same with `CONFIG_DEBUG_LAZY_UNMAP`.
@@ -33,7 +35,7 @@ pub(crate) enum Kernel {
 }
 
 impl Kernel {
-    const ALL: [Self; 3] = [Self::Stock, Self::Lazy, Self::Debug];
+    const ALL: [Self; 4] = [Self::Stock, Self::Off, Self::Lazy, Self::Debug];
 
     /// Those of which one must do as well as the other.
     const COMPARED: [Self; 2] = [Self::Stock, Self::Lazy];
@@ -41,7 +43,7 @@ impl Kernel {
     /// What its configuration has beyond that of the stock kernel.
     fn options(self) -> &'static str {
         match self {
-            Self::Stock => "",
+            Self::Stock | Self::Off => "",
             Self::Lazy => "CONFIG_LAZY_UNMAP=y\n",
             Self::Debug => "CONFIG_LAZY_UNMAP=y\nCONFIG_DEBUG_LAZY_UNMAP=y\n",
         }
@@ -50,6 +52,7 @@ impl Kernel {
     fn name(self) -> &'static str {
         match self {
             Self::Stock => "stock",
+            Self::Off => "off",
             Self::Lazy => "lazy",
             Self::Debug => "debug",
         }
@@ -93,12 +96,12 @@ fn boot(mut arguments: &[&str]) -> Result<Boot, Failure> {
             [name, command @ ..] => {
                 let kernel = Kernel::ALL.into_iter().find(|kernel| kernel.name() == *name);
                 let kernel = kernel.ok_or_else(|| {
-                    Failure::usage(format!("unknown kernel `{name}`; known: stock, lazy and debug"))
+                    Failure::usage(format!("unknown kernel `{name}`; known: stock, off, lazy and debug"))
                 })?;
                 let command = if command.is_empty() { "sh".to_owned() } else { command.join(" ") };
                 return Ok(Boot { nodes, parameters: parameters.to_owned(), ..Boot::new(kernel, &command) });
             }
-            [] => return Err(Failure::usage("`linux boot` needs a kernel: stock, lazy or debug")),
+            [] => return Err(Failure::usage("`linux boot` needs a kernel: stock, off, lazy or debug")),
         }
     }
 }

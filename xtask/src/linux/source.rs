@@ -1,4 +1,4 @@
-//! Linux's sources: two copies, one of them with the series, of which both `lazy` and `debug` are made.
+//! Linux's sources: two copies, one of them with the series, of which all kernels but `stock` are made.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -24,7 +24,7 @@ selftest() {
 stress() {
     cd /tmp || exit 1
     timeout 300 /mnt/bin/stress-ng --timeout "$seconds" --temp-path /tmp "$@" > /tmp/out 2>&1 < /dev/null
-    result "stress-ng$(echo "$*" | tr ' ' ,)" $?
+    result "$beside$(echo "$*" | tr ' ' ,)" $?
     grep fail: /tmp/out
 }
 selftest map_fixed_noreplace
@@ -65,14 +65,25 @@ selftest uffd-unit-tests
 selftest uffd-stress anon 20 4
 selftest uffd-stress shmem 20 4
 selftest uffd-wp-mremap
-stress --vm 4 --vm-bytes 192M --verify
-stress --mmap 4 --mmap-bytes 48M --verify
-stress --mmap 4 --mmap-bytes 48M --mmap-file --verify
-stress --mremap 4 --mremap-bytes 32M --verify
-stress --madvise 4
-stress --fork 4
-stress --numa 4
-stress --tlb-shootdown 4
-stress --vm 4 --vm-bytes 128M --mmap 2 --mmap-file --mmap-bytes 48M --fork 2 --tlb-shootdown 2
+stressors() {
+    stress --vm 4 --vm-bytes 192M --verify
+    stress --mmap 4 --mmap-bytes 48M --verify
+    stress --mmap 4 --mmap-bytes 48M --mmap-file --verify
+    stress --mremap 4 --mremap-bytes 32M --verify
+    stress --madvise 4
+    stress --fork 4
+    stress --numa 4
+    stress --tlb-shootdown 4
+    stress --vm 4 --vm-bytes 128M --mmap 2 --mmap-file --mmap-bytes 48M --fork 2 --tlb-shootdown 2
+}
+beside=stress-ng
+stressors
+# Again while two threads read a disk four times as large as memory: on the lazy kernel pages wait meanwhile.
+beside=reading,stress-ng
+{ while guest_loads read 2 262144 /dev/vda; do :; done; } &
+reader=$!
+stressors
+kill "$reader"
+killall guest_loads
 dmesg | grep -E 'BUG:|WARNING:|lazy_unmap:' | sed 's/^/kernel: /'
 true
