@@ -6,13 +6,18 @@
 //!
 //! - A thread's own accesses: it never reads an older value of a location than before.
 //! - An acquiring load of a value that was stored with release: the reader's view takes in that of the storer.
-//! - A sequentially consistent load: it reads nothing older than the newest sequentially consistent store to its
-//!   location, nor than what was published.
-//! - A sequentially consistent fence: it takes in all sequentially consistent stores, and what was published.
+//! - A sequentially consistent load: it reads nothing older than its *floor*, which is what was published at some moment
+//!   since the thread last acquired something new.
+//! - A sequentially consistent fence: it takes in what was published.
 //!
-//! A thread *publishes* its view at every sequentially consistent fence. At a sequentially consistent store it does so
-//! only where stores are multi-copy atomic: where a store that one other CPU sees, all see, as on x86, Arm and RISC-V.
-//! The language promises less. The engine relies on the hardware here (`Promise::MultiCopyAtomic`).
+//! A thread *publishes* its view at every sequentially consistent fence. A sequentially consistent store publishes itself
+//! and, where stores are multi-copy atomic, the view: where a store that one other CPU sees, all see, as on x86, Arm and
+//! RISC-V. The language promises less. The engine relies on the hardware here (`Promise::MultiCopyAtomic`).
+//!
+//! The order of all sequentially consistent accesses agrees with that of each thread, and with what threads learn from each
+//! other. It need not agree with other accesses in between. So a store publishes only before its thread's next sequentially
+//! consistent or releasing access, or when another thread acquires it; a relaxed or acquiring exchange after it may be seen
+//! first. And a load may come before relaxed loads of its thread: Arm makes both so.
 //!
 //! A read-modify-write reads the newest value, and continues the release sequence of the value that it replaces.
 //!
@@ -67,8 +72,6 @@ struct Stored {
 #[derive(Debug)]
 struct Location {
     stored: Vec<Stored>,
-    /// The newest value that was stored with `SeqCst`.
-    consistent: u32,
 }
 
 impl Location {
@@ -87,6 +90,15 @@ struct Late {
     carried: Option<Rc<View>>,
 }
 
+/// A sequentially consistent store that is made and not published.
+#[derive(Debug)]
+struct Unpublished {
+    location: usize,
+    number: u32,
+    /// The view of its thread.
+    view: View,
+}
+
 /// One thread's knowledge.
 #[derive(Debug, Default)]
 struct Thread {
@@ -99,6 +111,11 @@ struct Thread {
     late: VecDeque<Late>,
     /// Those that were made. A later one that releases carries them.
     made: View,
+    unpublished: Vec<Unpublished>,
+    /// For each location the newest value that it has stored or acquired. A value that was read relaxed is not here.
+    acquired: View,
+    /// Nothing older is read by a sequentially consistent load.
+    floor: Rc<View>,
 }
 
 impl Thread {
@@ -117,8 +134,8 @@ impl Thread {
 pub(crate) struct Memory {
     locations: Vec<Location>,
     threads: Vec<Thread>,
-    /// The views that were published.
-    published: View,
+    /// The views that were published, and the sequentially consistent stores.
+    published: Rc<View>,
     /// Stores are multi-copy atomic.
     atomic: bool,
 }
@@ -129,29 +146,26 @@ pub(crate) type Pick<'a> = &'a mut dyn FnMut(u32) -> u32;
 impl Memory {
     pub(crate) fn new(threads: usize, atomic: bool) -> Self {
         // Number 0 is no location's.
-        let nowhere = Location { stored: vec![Stored { value: 0, view: None }], consistent: 0 };
+        let nowhere = Location { stored: vec![Stored { value: 0, view: None }] };
         Self {
             locations: vec![nowhere],
             threads: (0..threads).map(|_| Thread::default()).collect(),
-            published: View::default(),
+            published: Rc::default(),
             atomic,
         }
     }
 
     /// Adds a location and returns its number.
     pub(crate) fn add(&mut self, value: u64) -> u32 {
-        self.locations.push(Location { stored: vec![Stored { value, view: None }], consistent: 0 });
+        self.locations.push(Location { stored: vec![Stored { value, view: None }] });
         self.locations.len() as u32 - 1
     }
 
     /// The number of the value that a load reads.
     fn choose(&self, thread: usize, location: usize, order: Ordering, pick: Pick<'_>) -> u32 {
-        let at = &self.locations[location];
-        let mut oldest = self.threads[thread].view.at(location);
-        if order == Ordering::SeqCst {
-            oldest = oldest.max(at.consistent).max(self.published.at(location));
-        }
-        let newest = at.newest();
+        let Thread { view, floor, .. } = &self.threads[thread];
+        let floor = if order == Ordering::SeqCst { floor.at(location) } else { 0 };
+        let (oldest, newest) = (view.at(location).max(floor), self.locations[location].newest());
         if oldest == newest {
             return newest;
         }
@@ -160,6 +174,20 @@ impl Memory {
 
     /// The thread has read this value.
     fn see(&mut self, thread: usize, location: usize, number: u32, order: Ordering) -> u64 {
+        if acquires(order) && number > self.threads[thread].acquired.at(location) {
+            // Whatever is published before this value is, before later accesses of the thread.
+            let holds = |of: &Thread| {
+                of.unpublished.iter().any(|store| store.location == location && store.number <= number)
+            };
+            for of in 0..self.threads.len() {
+                if holds(&self.threads[of]) {
+                    self.publish(of);
+                }
+            }
+            let thread = &mut self.threads[thread];
+            thread.acquired.raise(location, number);
+            thread.floor = Rc::clone(&self.published);
+        }
         let stored = &self.locations[location].stored[number as usize];
         let thread = &mut self.threads[thread];
         thread.view.raise(location, number);
@@ -174,12 +202,34 @@ impl Memory {
         if let Some(Late { value, .. }) = own {
             return *value;
         }
+        if order == Ordering::SeqCst {
+            self.publish(thread);
+        }
         let number = self.choose(thread, location as usize, order, pick);
         self.see(thread, location as usize, number, order)
     }
 
+    /// Publishes a thread's sequentially consistent stores.
+    fn publish(&mut self, thread: usize) {
+        let thread = &mut self.threads[thread];
+        if thread.unpublished.is_empty() {
+            return;
+        }
+        let published = Rc::make_mut(&mut self.published);
+        for Unpublished { location, number, view } in thread.unpublished.drain(..) {
+            published.raise(location, number);
+            if self.atomic {
+                published.join(&view);
+            }
+        }
+        thread.floor = Rc::clone(&self.published);
+    }
+
     pub(crate) fn store(&mut self, thread: usize, location: u32, value: u64, order: Ordering) {
         self.settle_thread(thread);
+        if releases(order) {
+            self.publish(thread);
+        }
         let carried = self.threads[thread].carried(order);
         self.push(thread, location as usize, value, order, carried);
     }
@@ -187,6 +237,9 @@ impl Memory {
     /// A store that is made later, by [`Memory::make_late`] or before the thread's next access that orders it. It is not
     /// sequentially consistent.
     pub(crate) fn store_late(&mut self, thread: usize, location: u32, value: u64, order: Ordering) {
+        if releases(order) {
+            self.publish(thread);
+        }
         let thread = &mut self.threads[thread];
         let carried = thread.carried(order);
         thread.late.push_back(Late { location: location as usize, value, order, carried });
@@ -233,16 +286,13 @@ impl Memory {
         let number = self.locations[location].stored.len() as u32;
         let thread = &mut self.threads[thread];
         thread.view.raise(location, number);
+        thread.acquired.raise(location, number);
         if let Some(carried) = &mut carried {
             Rc::make_mut(carried).raise(location, number);
         }
-        let at = &mut self.locations[location];
-        at.stored.push(Stored { value, view: carried });
+        self.locations[location].stored.push(Stored { value, view: carried });
         if order == Ordering::SeqCst {
-            at.consistent = number;
-            if self.atomic {
-                self.published.join(&thread.view);
-            }
+            thread.unpublished.push(Unpublished { location, number, view: thread.view.clone() });
         }
     }
 
@@ -256,6 +306,9 @@ impl Memory {
         pick: Pick<'_>,
     ) -> Result<u64, u64> {
         self.settle_thread(thread);
+        if releases(success) || failure == Ordering::SeqCst {
+            self.publish(thread);
+        }
         let location = location as usize;
         let newest = self.locations[location].newest();
         let number = self.choose(thread, location, failure, pick);
@@ -283,20 +336,22 @@ impl Memory {
 
     pub(crate) fn fence(&mut self, thread: usize, order: Ordering) {
         if releases(order) {
-            self.settle_thread(thread);
+            self.complete(thread);
+        }
+        if acquires(order) {
+            // What was read relaxed is acquired now: nothing of it is published later.
+            (0..self.threads.len()).for_each(|of| self.publish(of));
         }
         let thread = &mut self.threads[thread];
         if acquires(order) {
             thread.view.join(&thread.read);
         }
         if order == Ordering::SeqCst {
-            for (number, location) in self.locations.iter().enumerate() {
-                if location.consistent > 0 {
-                    thread.view.raise(number, location.consistent);
-                }
-            }
             thread.view.join(&self.published);
-            self.published.join(&thread.view);
+            Rc::make_mut(&mut self.published).join(&thread.view);
+        }
+        if acquires(order) {
+            thread.floor = Rc::clone(&self.published);
         }
         if releases(order) {
             thread.released = Some(Rc::new(thread.view.clone()));
@@ -339,17 +394,21 @@ impl Memory {
 
     /// What the machine has published: a device that starts sees it.
     pub(crate) fn published(&self) -> View {
-        self.published.clone()
+        (*self.published).clone()
     }
 
-    /// The view of a thread, for a message that carries its stores: an interrupt.
-    pub(crate) fn view(&self, thread: usize) -> View {
+    /// Makes and publishes all stores of a thread. Returns its view, for a message that carries them: an interrupt.
+    pub(crate) fn complete(&mut self, thread: usize) -> View {
+        self.settle_thread(thread);
+        self.publish(thread);
         self.threads[thread].view.clone()
     }
 
     /// A thread takes in the stores that a message carried.
     pub(crate) fn learn(&mut self, thread: usize, view: &View) {
-        self.threads[thread].view.join(view);
+        let thread = &mut self.threads[thread];
+        thread.view.join(view);
+        thread.floor = Rc::clone(&self.published);
     }
 
     /// Whether a thread knows the newest value of a location.
@@ -367,13 +426,17 @@ impl Memory {
 
     /// Every thread knows every store so far.
     pub(crate) fn settle(&mut self) {
-        (0..self.threads.len()).for_each(|thread| self.settle_thread(thread));
+        for thread in 0..self.threads.len() {
+            self.complete(thread);
+        }
         let mut all = View::default();
         for (number, location) in self.locations.iter().enumerate() {
             all.raise(number, location.newest());
         }
         for thread in &mut self.threads {
             thread.view.join(&all);
+            thread.acquired.join(&all);
+            thread.floor = Rc::clone(&self.published);
         }
     }
 }
@@ -390,10 +453,18 @@ mod tests {
     }
 
     fn outcomes_where<R: Ord>(atomic: bool, body: impl Fn(&mut Memory, Pick<'_>) -> R) -> BTreeSet<R> {
+        outcomes_of(3, atomic, body)
+    }
+
+    fn outcomes_of<R: Ord>(
+        threads: usize,
+        atomic: bool,
+        body: impl Fn(&mut Memory, Pick<'_>) -> R,
+    ) -> BTreeSet<R> {
         let (mut found, mut choices) = (BTreeSet::new(), Vec::<(u32, u32)>::new());
         loop {
             let mut at = 0;
-            let mut memory = Memory::new(3, atomic);
+            let mut memory = Memory::new(threads, atomic);
             found.insert(body(&mut memory, &mut |bound| {
                 if at == choices.len() {
                     choices.push((0, bound));
@@ -428,11 +499,7 @@ mod tests {
         assert_eq!(message(Ordering::Release, Ordering::Relaxed), all);
         let ordered = BTreeSet::from([(0, 0), (0, 1), (1, 1)]);
         assert_eq!(message(Ordering::Release, Ordering::Acquire), ordered);
-        assert_eq!(
-            message(Ordering::SeqCst, Ordering::SeqCst),
-            BTreeSet::from([(1, 1)]),
-            "it is stored already"
-        );
+        assert_eq!(message(Ordering::SeqCst, Ordering::SeqCst), ordered);
     }
 
     /// Store buffering: each thread stores to one location and then reads the other.
@@ -516,9 +583,11 @@ mod tests {
         assert_eq!(after_fence, BTreeSet::from([1]));
         let fenced = |load| {
             outcomes(move |memory, pick| {
-                let x = memory.add(0);
+                let (x, y) = (memory.add(0), memory.add(0));
                 memory.store(0, x, 1, Ordering::Relaxed);
                 memory.fence(0, Ordering::SeqCst);
+                // The load comes after this in the order of all consistent accesses, and so after the fence.
+                memory.store(1, y, 1, Ordering::SeqCst);
                 memory.load(1, x, load, pick)
             })
         };
@@ -545,6 +614,84 @@ mod tests {
             })
         };
         assert_eq!((walks(true), walks(false)), (BTreeSet::from([0]), BTreeSet::from([0, 1])));
+    }
+
+    /// A flush raises a generation and sets a mark by exchanges. A CPU exchanges the mark and reads the generation.
+    fn marks(mark: Ordering) -> BTreeSet<(u64, u64)> {
+        outcomes(|memory, pick| {
+            let (generation, word) = (memory.add(0), memory.add(0));
+            let consistent = (Ordering::SeqCst, Ordering::SeqCst);
+            assert_eq!(memory.update(0, generation, consistent, &mut |old| Some(old + 1), pick), Ok(0));
+            assert_eq!(memory.update(0, word, (mark, Ordering::Relaxed), &mut |_| Some(1), pick), Ok(0));
+            let found = memory.update(1, word, consistent, &mut |_| Some(0), pick).expect("it stores");
+            (found, memory.load(1, generation, Ordering::SeqCst, pick))
+        })
+    }
+
+    #[test]
+    fn an_exchange_may_be_seen_before_an_earlier_one_unless_it_releases() {
+        assert_eq!(marks(Ordering::Acquire), BTreeSet::from([(1, 0), (1, 1)]));
+        for order in [Ordering::Release, Ordering::AcqRel, Ordering::SeqCst] {
+            assert_eq!(marks(order), BTreeSet::from([(1, 1)]), "{order:?}");
+        }
+    }
+
+    /// A CPU posts, and exchanges a flag that another clears before it looks for posts.
+    fn posts(exchange: Ordering) -> BTreeSet<(u64, u64)> {
+        outcomes(|memory, pick| {
+            let (post, flag) = (memory.add(0), memory.add(1));
+            let consistent = (Ordering::SeqCst, Ordering::SeqCst);
+            assert_eq!(memory.update(0, post, consistent, &mut |_| Some(1), pick), Ok(0));
+            let order = (exchange, Ordering::Relaxed);
+            let expected = memory.update(0, flag, order, &mut |_| Some(1), pick).expect("it stores");
+            memory.store(1, flag, 0, Ordering::SeqCst);
+            (expected, memory.load(1, post, Ordering::SeqCst, pick))
+        })
+    }
+
+    #[test]
+    fn a_post_that_expects_an_answer_is_found_if_its_exchange_is_consistent() {
+        assert_eq!(posts(Ordering::SeqCst), BTreeSet::from([(1, 1)]));
+        for order in [Ordering::Acquire, Ordering::Relaxed] {
+            assert_eq!(posts(order), BTreeSet::from([(1, 0), (1, 1)]), "{order:?}");
+        }
+    }
+
+    /// Thread 0 raises a generation and then closes something. Thread 1, which knows a set, reads in this order whether it
+    /// is closed, the set, and the generation.
+    fn closes(load: Ordering) -> BTreeSet<(u64, u64)> {
+        outcomes(|memory, pick| {
+            let (generation, open, set) = (memory.add(0), memory.add(0), memory.add(1));
+            let consistent = (Ordering::SeqCst, Ordering::SeqCst);
+            for location in [generation, open] {
+                assert_eq!(memory.update(0, location, consistent, &mut |_| Some(1), pick), Ok(0));
+            }
+            let closed = memory.load(1, open, load, pick);
+            assert_eq!(memory.load(1, set, Ordering::SeqCst, pick), 1);
+            (closed, memory.load(1, generation, Ordering::SeqCst, pick))
+        })
+    }
+
+    #[test]
+    fn a_consistent_load_may_come_before_relaxed_ones_of_its_thread() {
+        assert!(closes(Ordering::Relaxed).contains(&(1, 0)));
+        for order in [Ordering::Acquire, Ordering::SeqCst] {
+            assert_eq!(closes(order), BTreeSet::from([(0, 0), (0, 1), (1, 1)]), "{order:?}");
+        }
+    }
+
+    /// Two threads store, and two others read both in opposite orders.
+    #[test]
+    fn all_threads_agree_on_the_order_of_consistent_stores() {
+        let consistent = outcomes_of(4, true, |memory, pick| {
+            let (x, y) = (memory.add(0), memory.add(0));
+            memory.store(0, x, 1, Ordering::SeqCst);
+            memory.store(1, y, 1, Ordering::SeqCst);
+            let mut read = |thread, location| memory.load(thread, location, Ordering::SeqCst, pick);
+            [read(2, x), read(2, y), read(3, y), read(3, x)]
+        });
+        assert!(!consistent.contains(&[1, 0, 1, 0]), "{consistent:?}");
+        assert!(consistent.contains(&[1, 0, 1, 1]) && consistent.contains(&[0, 1, 1, 0]), "{consistent:?}");
     }
 
     #[test]

@@ -93,6 +93,11 @@ pub fn answered_by_one<S>(sender: &Cpu<S>) -> bool {
     sender.request.answered_by_one()
 }
 
+/// `Request::is_free` of the CPU's request.
+pub fn is_free<S>(sender: &Cpu<S>) -> bool {
+    sender.request.is_free()
+}
+
 /// `Request::is_answered` of the CPU's request.
 pub fn is_answered<S>(sender: &Cpu<S>, number: u64) -> bool {
     sender.request.is_answered(number)

@@ -244,7 +244,7 @@ impl Hardware {
 
     /// The thread's program has ended. A CPU goes on answering interrupts until all programs have ended.
     pub(crate) fn retire(&self) {
-        self.views.borrow_mut().settle_thread(self.me());
+        self.views.borrow_mut().complete(self.me());
         self.running.set(self.running.get() - 1);
         while self.running.get() > 0 {
             if self.me() < self.cores.len() {
@@ -372,9 +372,7 @@ impl Hardware {
 
     /// What this thread has stored and seen, for another thread that learns it by a lock.
     pub(crate) fn view(&self) -> View {
-        let mut views = self.views.borrow_mut();
-        views.settle_thread(self.me());
-        views.view(self.me())
+        self.views.borrow_mut().complete(self.me())
     }
 
     pub(crate) fn learn(&self, view: &View) {

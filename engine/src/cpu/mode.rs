@@ -56,7 +56,7 @@ impl Mode {
             if word != USER {
                 return word & PENDING != 0;
             }
-            // Unseen down to Acquire: the model publishes the raise at once, Arm may publish this first.
+            // Equivalent to Acquire: the read of the word above comes after the raise, and before an entry's exchange.
             let set = self.word.compare_exchange(USER, USER | PENDING, Ordering::AcqRel, Ordering::Relaxed);
             if set.is_ok() {
                 return true;

@@ -51,7 +51,7 @@ impl Inbox {
         if looks && self.is_closed() {
             return if self.from.remove(sender) { Posted::Closed } else { Posted::Expected };
         }
-        // Unseen down to Relaxed: the model makes an exchange at once, the language does not.
+        // Equivalent to Relaxed: it comes after the read of `closed`, and that after the insertion on every processor.
         if self.interrupted.swap(true, Ordering::SeqCst) {
             Posted::Expected
         } else {
@@ -144,11 +144,11 @@ impl Request {
         }
     }
 
-    /// Whether the last request was answered, so the next can be filled in. A CPU sends with interrupts off and keeps
+    /// Whether the last request was answered, so the next can be filled in. Acquires what the targets released: the next
+    /// request's beginning carries it to a CPU that still waits for the last. A CPU sends with interrupts off and keeps
     /// them off until it has interrupted its targets. Otherwise an interrupt in between could start a flush, which
     /// would wait for answers to a request that no target has received.
     pub(crate) fn is_free(&self) -> bool {
-        // Equivalent to Relaxed: the stores of the next request depend on it.
         self.state.load(Ordering::Acquire) & ((1 << ANSWERS) - 1) == 0
     }
 

@@ -62,7 +62,7 @@ impl Seen {
     }
 
     pub(crate) fn is_global(&self) -> bool {
-        // Unseen down to Relaxed: no processor lets a later store pass the branch on it, the language does.
+        // Unseen down to Relaxed: the adversary's machine reads no old contents of a page.
         self.tag.load(Ordering::Acquire) & GLOBAL != 0
     }
 
@@ -72,7 +72,7 @@ impl Seen {
 
     /// Whether the loaded space runs under `asid`, a global one.
     pub(crate) fn runs_under(&self, asid: Asid) -> bool {
-        // Unseen down to Relaxed: no processor lets a later store pass the branch on it, the language does.
+        // Unseen down to Relaxed: the adversary's machine reads no old contents of a page.
         self.tag.load(Ordering::Acquire) == u32::from(asid.get()) | GLOBAL
     }
 

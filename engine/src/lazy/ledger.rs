@@ -197,7 +197,6 @@ impl Ledger {
     /// The closed epochs that are not settled.
     pub(crate) fn closed(&self) -> Closed {
         // In this order: epochs that are closed now, before the caller reads any generation.
-        // Unseen down to Relaxed: the model orders the consistent reads of the sets after it, the language does not.
         let open = self.open.load(Ordering::SeqCst);
         Closed { first: self.settled.load(Ordering::Relaxed) + 1, end: open }
     }
