@@ -4,12 +4,12 @@
 //!
 //! ```text
 //! // Equivalent to Relaxed: a full barrier follows.
-//! // Unseen down to Relaxed: the model makes an exchange at once, the language does not.
+//! // Unseen down to Relaxed: the adversary's machine reads no old contents of a page.
 //! ```
 //!
-//! The first says that the weaker ordering allows nothing new. The second says that the language or a processor asks for
-//! the stronger one, and that the model in `ordering` is too strong to show it, or the search does not come there. The mark stands on the line of the
-//! access or in the comment above it.
+//! The first says that the weaker ordering allows nothing new, on processors whose stores are multi-copy atomic. The second
+//! says that the stronger one is needed, and that the model in `ordering` is too strong to show it, or the search does not
+//! come there. The mark stands on the line of the access or in the comment above it.
 
 use std::fs;
 use std::io;

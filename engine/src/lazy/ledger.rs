@@ -196,8 +196,8 @@ impl Ledger {
 
     /// The closed epochs that are not settled.
     pub(crate) fn closed(&self) -> Closed {
-        // In this order: epochs that are closed now, before the caller reads any generation.
-        let open = self.open.load(Ordering::SeqCst);
+        // In this order: epochs that are closed now, before the caller reads any set or generation.
+        let open = self.open.load(Ordering::Acquire);
         Closed { first: self.settled.load(Ordering::Relaxed) + 1, end: open }
     }
 
