@@ -38,6 +38,7 @@ pub(super) fn read_all(file: &str, text: &str, given: &Given) -> Result<Vec<Vari
             None => return Err(no_parameter(file, name, &parameters)),
         }
     }
+    parameters.iter().try_for_each(|(_, values)| differ(values))?;
     let count = parameters.iter().try_fold(1usize, |count, (_, values)| count.checked_mul(values.len()));
     if count.is_none_or(|count| count > MOST) {
         let place = parse(file, text)?.take("sweep")?;
@@ -45,6 +46,17 @@ pub(super) fn read_all(file: &str, text: &str, given: &Given) -> Result<Vec<Vari
         return Err(place.place().error(Problem::invalid("too many combinations", bound)));
     }
     (0..count.unwrap_or(1)).map(|number| variant(file, text, &parameters, number)).collect()
+}
+
+/// Refuses a value that stands twice: two variants would have one name.
+fn differ(values: &[Entry<'_>]) -> Result<(), Error> {
+    for (number, value) in values.iter().enumerate() {
+        if values[..number].iter().any(|other| other.written() == value.written()) {
+            let again = value.written().unwrap_or_default();
+            return Err(value.place().error(Problem::invalid(again, "a value that the list has only once")));
+        }
+    }
+    Ok(())
 }
 
 /// The line of a file that gives a parameter these values.
@@ -205,6 +217,11 @@ mod tests {
                 "[sweep]\ntime = [true]",
                 "'$time'",
                 "f:2: sweep.time[0]: expected a text or a number, found true or false",
+            ),
+            (
+                "[sweep]\ntime = ['1 us', '2 us', '1 us']",
+                "'$time'",
+                "f:2: sweep.time[2]: 1 us: must be a value that the list has only once",
             ),
         ] {
             assert_eq!(names(&file(lines, time)), Err(expected.into()));

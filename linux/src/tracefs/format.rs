@@ -84,6 +84,10 @@ impl fmt::Display for FormatError {
 
 impl std::error::Error for FormatError {}
 
+fn is_word(name: &str) -> bool {
+    !name.is_empty() && !name.contains(|letter: char| letter.is_whitespace() || letter.is_control())
+}
+
 impl Format {
     /// Reads the text of a file `format`.
     ///
@@ -92,8 +96,8 @@ impl Format {
     pub fn parse(system: &str, text: &str) -> Result<Self, FormatError> {
         let long_is_64_bits = cfg!(target_pointer_width = "64");
         match guarded(|| PerfEventFormat::parse(long_is_64_bits, system, text)) {
-            // A record has 16 bits for the number.
-            Ok(Some(format)) if !format.name().is_empty() && format.id() <= u16::MAX.into() => {
+            // A record has 16 bits for the number. A name is one word, like that of the event's folder.
+            Ok(Some(format)) if is_word(format.name()) && format.id() <= u16::MAX.into() => {
                 Ok(Self { format, system: system.to_owned() })
             }
             _ => Err(FormatError::Unreadable { event: system.to_owned() }),
@@ -229,7 +233,8 @@ print fmt: \"pages:%ld reason:%s (%d)\", REC->pages, __print_symbolic(REC->reaso
     #[test]
     fn text_that_is_no_format_is_refused() {
         let [foreign, large] = [FLUSH.replace("unsigned", "\u{fffd}nsigned"), FLUSH.replace("188", "65536")];
-        for text in ["", "name: x", "ID: 4\n", "\u{0}\u{1}", &foreign, &large] {
+        let spaced = FLUSH.replace("name: tlb_flush", "name: tlb flush");
+        for text in ["", "name: x", "ID: 4\n", "\u{0}\u{1}", &foreign, &large, &spaced] {
             assert!(Format::parse("tlb", text).is_err(), "{text:?}");
         }
     }
