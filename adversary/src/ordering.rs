@@ -90,15 +90,6 @@ struct Late {
     carried: Option<Rc<View>>,
 }
 
-/// A sequentially consistent store that is made and not published.
-#[derive(Debug)]
-struct Unpublished {
-    location: usize,
-    number: u32,
-    /// The view of its thread.
-    view: View,
-}
-
 /// One thread's knowledge.
 #[derive(Debug, Default)]
 struct Thread {
@@ -111,7 +102,8 @@ struct Thread {
     late: VecDeque<Late>,
     /// Those that were made. A later one that releases carries them.
     made: View,
-    unpublished: Vec<Unpublished>,
+    /// Its sequentially consistent stores that are not published, as locations and numbers.
+    unpublished: Vec<(usize, u32)>,
     /// For each location the newest value that it has stored or acquired. A value that was read relaxed is not here.
     acquired: View,
     /// Nothing older is read by a sequentially consistent load.
@@ -176,11 +168,9 @@ impl Memory {
     fn see(&mut self, thread: usize, location: usize, number: u32, order: Ordering) -> u64 {
         if acquires(order) && number > self.threads[thread].acquired.at(location) {
             // Whatever is published before this value is, before later accesses of the thread.
-            let holds = |of: &Thread| {
-                of.unpublished.iter().any(|store| store.location == location && store.number <= number)
-            };
+            let is_before = |&(at, other): &(usize, u32)| at == location && other <= number;
             for of in 0..self.threads.len() {
-                if holds(&self.threads[of]) {
+                if self.threads[of].unpublished.iter().any(is_before) {
                     self.publish(of);
                 }
             }
@@ -216,10 +206,11 @@ impl Memory {
             return;
         }
         let published = Rc::make_mut(&mut self.published);
-        for Unpublished { location, number, view } in thread.unpublished.drain(..) {
+        for (location, number) in thread.unpublished.drain(..) {
             published.raise(location, number);
-            if self.atomic {
-                published.join(&view);
+            if let (Some(view), true) = (&self.locations[location].stored[number as usize].view, self.atomic)
+            {
+                published.join(view);
             }
         }
         thread.floor = Rc::clone(&self.published);
@@ -265,7 +256,7 @@ impl Memory {
     }
 
     /// Makes all late stores of a thread.
-    pub(crate) fn settle_thread(&mut self, thread: usize) {
+    fn settle_thread(&mut self, thread: usize) {
         while self.make_late(thread) {}
     }
 
@@ -292,7 +283,7 @@ impl Memory {
         }
         self.locations[location].stored.push(Stored { value, view: carried });
         if order == Ordering::SeqCst {
-            thread.unpublished.push(Unpublished { location, number, view: thread.view.clone() });
+            thread.unpublished.push((location, number));
         }
     }
 
@@ -341,11 +332,10 @@ impl Memory {
         if acquires(order) {
             // What was read relaxed is acquired now: nothing of it is published later.
             (0..self.threads.len()).for_each(|of| self.publish(of));
+            let Thread { view, read, .. } = &mut self.threads[thread];
+            view.join(read);
         }
         let thread = &mut self.threads[thread];
-        if acquires(order) {
-            thread.view.join(&thread.read);
-        }
         if order == Ordering::SeqCst {
             thread.view.join(&self.published);
             Rc::make_mut(&mut self.published).join(&thread.view);
@@ -397,10 +387,14 @@ impl Memory {
         (*self.published).clone()
     }
 
-    /// Makes and publishes all stores of a thread. Returns its view, for a message that carries them: an interrupt.
-    pub(crate) fn complete(&mut self, thread: usize) -> View {
+    /// Makes and publishes all stores of a thread.
+    pub(crate) fn complete(&mut self, thread: usize) {
         self.settle_thread(thread);
         self.publish(thread);
+    }
+
+    /// The view of a thread, for a message that carries its stores: an interrupt.
+    pub(crate) fn view(&self, thread: usize) -> View {
         self.threads[thread].view.clone()
     }
 
@@ -426,9 +420,7 @@ impl Memory {
 
     /// Every thread knows every store so far.
     pub(crate) fn settle(&mut self) {
-        for thread in 0..self.threads.len() {
-            self.complete(thread);
-        }
+        (0..self.threads.len()).for_each(|thread| self.complete(thread));
         let mut all = View::default();
         for (number, location) in self.locations.iter().enumerate() {
             all.raise(number, location.newest());

@@ -372,7 +372,9 @@ impl Hardware {
 
     /// What this thread has stored and seen, for another thread that learns it by a lock.
     pub(crate) fn view(&self) -> View {
-        self.views.borrow_mut().complete(self.me())
+        let mut views = self.views.borrow_mut();
+        views.complete(self.me());
+        views.view(self.me())
     }
 
     pub(crate) fn learn(&self, view: &View) {

@@ -137,9 +137,7 @@ impl Words {
             Some(first) => Backing::File(first),
             None => Backing::Own(vec![zeros; (pages.end - pages.start) as usize]),
         };
-        let meanwhile = self.forks.iter().filter(|fork| fork.parent == space && fork.life.end >= life.start);
-        let children: Vec<_> = meanwhile.map(|fork| (fork.child, fork.life.start)).collect();
-        for (owner, from) in [(space, life.start)].into_iter().chain(children) {
+        for (owner, from) in self.owners(space, life.start) {
             let (pages, backing) = (pages.clone(), backing.clone());
             let mut mapping = Mapping { space: owner, pages, life: from..u64::MAX, backing };
             // Stores of other CPUs may have found it before the call returned, and a child has what its parent stored.
@@ -165,6 +163,14 @@ impl Words {
         }
     }
 
+    /// The spaces that a call made since `begin` in one space concerns, and since when: that space, and each child that
+    /// was forked meanwhile.
+    fn owners(&self, space: u64, begin: u64) -> Vec<(u64, u64)> {
+        let meanwhile = self.forks.iter().filter(|fork| fork.parent == space && fork.life.end >= begin);
+        let children = meanwhile.map(|fork| (fork.child, fork.life.start));
+        [(space, begin)].into_iter().chain(children).collect()
+    }
+
     /// Whether the space may have a mapping that it has not heard of: a call is making one, there or in its parent while
     /// that forked.
     fn is_mapping(&self, space: u64) -> bool {
@@ -185,9 +191,7 @@ impl Words {
 
     /// A call has moved a mapping. A child that was forked meanwhile has it here or there.
     pub(super) fn moved(&mut self, space: u64, from: u64, to: u64, life: Range<u64>) {
-        let meanwhile = self.forks.iter().filter(|fork| fork.parent == space && fork.life.end >= life.start);
-        let children: Vec<_> = meanwhile.map(|fork| (fork.child, fork.life.start)).collect();
-        for (owner, begin) in [(space, life.start)].into_iter().chain(children) {
+        for (owner, begin) in self.owners(space, life.start) {
             let there = |mapping: &&Mapping| {
                 mapping.space == owner && mapping.pages.start == from && mapping.life.end == u64::MAX
             };

@@ -35,7 +35,7 @@ impl Entry {
         let date = failure::stdout(Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
         let (command, figure) = match result {
             Ok(done) => (done.command.as_str(), done.figure.clone()),
-            Err(failure) => ("", failure.to_string()),
+            Err(failure) => ("", without_paths(workspace, &failure.to_string())),
         };
         Ok(Self(json!({
             "passed": result.is_ok(),
@@ -47,6 +47,13 @@ impl Entry {
             "commit": git("rev-parse --short=12 HEAD")?,
         })))
     }
+}
+
+/// A text in which paths of the repository begin at its root: the book says nothing of the machine.
+fn without_paths(workspace: &Workspace, text: &str) -> String {
+    // The target folder may lie elsewhere.
+    let text = text.replace(&*workspace.target.to_string_lossy(), "target");
+    text.replace(&format!("{}/", workspace.root.display()), "")
 }
 
 /// The results of all steps.
@@ -109,6 +116,19 @@ fn read(file: &PathBuf) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_is_recorded_without_the_paths_of_the_machine() {
+        let mut workspace = Workspace::load().unwrap();
+        let command = |workspace: &Workspace| {
+            let (target, root) = (workspace.target.display(), workspace.root.display());
+            format!("`TARGET=\"{target}/nightly\" fuzz {target}/fuzz {root}/experiments/workloads` failed")
+        };
+        let told = "`TARGET=\"target/nightly\" fuzz target/fuzz experiments/workloads` failed";
+        assert_eq!(without_paths(&workspace, &command(&workspace)), told);
+        workspace.target = "/elsewhere".into();
+        assert_eq!(without_paths(&workspace, &command(&workspace)), told);
+    }
 
     #[test]
     fn the_chapter_shows_the_results() {
