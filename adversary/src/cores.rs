@@ -4,11 +4,13 @@
 use std::cell::Cell;
 
 use ceasefire::cores::{self, Debts, Pool, Post};
-use ceasefire::{AddressSpace, Cpu, CpuId, SpaceId, Stamp};
+use ceasefire::{AddressSpace, AtomicCpuSet, Cpu, CpuId, SpaceId, Stamp};
 use ceasefire_atomics::{AtomicU64, Ordering};
 
 /// The CPUs of these machines.
 const CPUS: usize = 3;
+/// The rounds of a scenario that begins anew.
+pub(crate) const ROUNDS: usize = 8;
 
 /// One of each part.
 #[derive(Debug)]
@@ -29,6 +31,9 @@ pub(crate) struct Cores {
     interrupt: AtomicU64,
     /// What each CPU found out, for the check at the end.
     pub(crate) found: [Cell<u64>; CPUS],
+    /// A set for each round, which no CPU has joined yet, and how often CPUs came to the end of a round.
+    pub(crate) sets: [AtomicCpuSet; ROUNDS],
+    pub(crate) ended: Cell<usize>,
 }
 
 impl Default for Cores {
@@ -46,6 +51,8 @@ impl Default for Cores {
             answers: zeros(),
             interrupt: AtomicU64::new(0),
             found: Default::default(),
+            sets: Default::default(),
+            ended: Cell::new(0),
         }
     }
 }

@@ -282,8 +282,10 @@ impl AtomicCpuSet {
         let (at, bit) = summary_of(cpu.word());
         self.words[cpu.word()].fetch_or(cpu.bit(), Ordering::SeqCst);
         // A CPU that joins after a drain has read the drain's exchange of the word. So it reads the summary as the drain
-        // left it.
-        if self.summary[at].load(Ordering::Relaxed) & bit == 0 {
+        // left it. The bit may be another CPU's, which is about to join. The caller's later reads must come after that
+        // store too, or a flush that does not find the bit also goes unseen. So the read is sequentially consistent.
+        // Equivalent to Acquire: stores are multi-copy atomic.
+        if self.summary[at].load(Ordering::SeqCst) & bit == 0 {
             self.summary[at].fetch_or(bit, Ordering::SeqCst);
         }
     }

@@ -40,6 +40,43 @@ fn raises_and_reads_the_set(kernel: &Kernel) {
     let mut found = CpuSet::new();
     found.unite(space.cpus());
     wait_for(kernel, &[1, 2]);
+    misses_no_cpu(kernel, raised, &found);
+}
+
+/// Waits until every CPU has come to the end of a round. CPUs learn it out of band: no order follows from it.
+fn ends_round(kernel: &Kernel) {
+    let ended = &kernel.cores.ended;
+    ended.set(ended.get() + 1);
+    let round = ended.get().div_ceil(3);
+    while ended.get() < 3 * round {
+        kernel.hardware().yield_here();
+    }
+}
+
+/// Joins a set in each round, as another CPU does, and then reads the generation.
+fn joins_each_round(kernel: &Kernel) {
+    let me = kernel.hardware().me();
+    for set in &kernel.cores.sets {
+        cores::join(set, cpu(me));
+        kernel.cores.found[me].set(kernel.cores.space.generation().get());
+        ends_round(kernel);
+        ends_round(kernel);
+    }
+}
+
+/// A flush in each round: raises the generation, and then reads the set.
+fn flushes_each_round(kernel: &Kernel) {
+    for set in &kernel.cores.sets {
+        let raised = cores::raise(&kernel.cores.space).get();
+        let mut found = CpuSet::new();
+        found.unite(set);
+        ends_round(kernel);
+        misses_no_cpu(kernel, raised, &found);
+        ends_round(kernel);
+    }
+}
+
+fn misses_no_cpu(kernel: &Kernel, raised: u64, found: &CpuSet) {
     for other in [1, 2] {
         let read = kernel.cores.found[other].get();
         assert!(read >= raised || found.contains(cpu(other)), "CPU {other} and the flush miss each other");
@@ -629,6 +666,13 @@ pub(super) static SCENARIOS: &[Scenario] = &[
             asids.into_iter().flatten().for_each(|asid| kernel.cores.pool.free(asid));
         },
         programs: &[finds_an_asid, finds_an_asid],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O27-join-beside-another",
+        source: "contract, AtomicCpuSet",
+        guards: CONSISTENT,
+        programs: &[flushes_each_round, joins_each_round, joins_each_round],
         ..PLAIN
     },
 ];
