@@ -303,6 +303,9 @@ fn pages_beyond_a_truncation_are_gone_everywhere() {
             let stored = rig.store(&space, address, page + 1);
             assert_eq!(stored, expected.map(drop));
         }
+        for page in 0..3 {
+            assert_eq!(rig.load(&space, at(private, page) + 8), Ok(page + 1), "a private copy stays");
+        }
     });
     assert_eq!(rig.memory.cached_pages(file), 3);
     assert_eq!(rig.memory.file_bytes(file), 3 * PAGE_BYTES);

@@ -80,6 +80,7 @@ fn a_page_that_was_only_read_goes_out_again_unwritten() {
     rig.memory.advise_page_out(&space, start, Pages::new(8)).unwrap();
     assert_eq!(rig.platform().written(), 8, "the device still holds it");
     assert_kept(&rig, &space, start, 8);
+    rig.platform().at(Moment::Copy, || panic!("a page without other users is copied"));
     for page in 0..8 {
         rig.store(&space, at(start, page), page + 1).unwrap();
     }
