@@ -461,6 +461,7 @@ fn a_node_without_room_for_a_huge_page_is_full() {
 #[test]
 fn a_hidden_huge_page_moves_to_its_user() {
     let (rig, space, start, free) = huge(1);
+    assert_eq!(rig.memory.hint(&space, start, Pages::new(511)), Ok(0), "a part says nothing about the rest");
     assert_eq!(rig.memory.hint(&space, start, Pages::HUGE), Ok(512));
     assert!(!rig.platform().caches(1, at(start, 9)));
     assert_eq!(rig.on(1, || rig.load(&space, at(start, 9))), Ok(10));

@@ -453,6 +453,27 @@ fn move_and_fill(alters: bool) -> (bool, u64) {
 }
 
 #[test]
+fn a_locked_page_moves_without_a_debt() {
+    for locks in [true, false] {
+        let rig = Rig::by_hand(lazily(bounds()));
+        let free = rig.memory.free_frames();
+        let space = rig.memory.new_space().unwrap();
+        let file = rig.memory.create_file(1).unwrap();
+        let start = rig.memory.map_shared(&space, file, 0, Pages::new(1), false).unwrap();
+        if locks {
+            rig.memory.lock(&space, start, Pages::new(1)).unwrap();
+        }
+        rig.on(1, || rig.run(&space));
+        assert_eq!(rig.on(1, || rig.load(&space, start)), Ok(0));
+        rig.memory.list_collected();
+        let old = rig.platform().leads_to(1, start);
+        assert_eq!(rig.memory.move_pages(&space, &[(start, NodeId(u16::from(near(old))))]), [Moved::There]);
+        assert_eq!(rig.memory.engine().owes(space.coherence()), !locks);
+        common::finish(&rig, space, &[file], free);
+    }
+}
+
+#[test]
 fn scenario_08_frames_whose_bytes_change_while_they_are_free() {
     assert_eq!(move_and_fill(true), (false, 0));
     // The machine says that they keep their bytes, as for LUF before it left such frames out.
