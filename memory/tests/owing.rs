@@ -319,6 +319,25 @@ fn isolated_blocks_have_their_order_and_come_back() {
 }
 
 #[test]
+fn an_owing_block_is_paid_for_when_it_is_isolated() {
+    let (rig, space) = machine(bounds());
+    let all = rig.memory.free_frames() + 1;
+    let (owing, there) = near_owes(&rig, &space, 1);
+    let (free_before, owing_before) = (rig.memory.free_frames(), rig.memory.owing_frames());
+    let block = rig.memory.isolate_free(NEAR, 6).unwrap();
+    assert!(owing.contains(&block.first()));
+    assert_eq!(rig.memory.counters().interrupts, 1);
+    assert_eq!(
+        (rig.memory.free_frames(), rig.memory.owing_frames()),
+        (free_before - 64, owing_before - 64),
+        "the rest of the block is left as it was"
+    );
+    rig.memory.put_back_free(block);
+    free(&rig, there);
+    finish(&rig, space, all);
+}
+
+#[test]
 fn a_huge_page_is_made_of_owing_frames_once_their_debt_is_paid() {
     let rig = Rig::by_hand(Config { schedule: Schedule::Lazy, lazy: bounds(), ..config(4096) });
     let all = rig.memory.free_frames();
