@@ -199,11 +199,14 @@ fn synced_during(times: u32, moment: Moment) -> u64 {
     }
     rig.memory.list_collected();
     let flags = || Arc::new(AtomicBool::new(false));
-    let (there, waits, done) = (flags(), flags(), flags());
+    let (there, waits) = (flags(), flags());
+    // Each CPU answers interrupts until both are done.
+    let (moves, syncs) = (flags(), flags());
     let written = std::thread::scope(|scope| {
         {
             let (rig, space) = (rig.clone(), space.clone());
-            let (there, waits, done) = (there.clone(), waits.clone(), done.clone());
+            let (there, waits) = (there.clone(), waits.clone());
+            let (moves, syncs) = (moves.clone(), syncs.clone());
             scope.spawn(move || {
                 let _fails = rig.start(1);
                 let (inner, arrived, waiting) = (rig.clone(), there, waits);
@@ -213,7 +216,8 @@ fn synced_during(times: u32, moment: Moment) -> u64 {
                 });
                 let migrated = moved(&rig, &space);
                 assert_eq!(migrated.moved + migrated.busy, 2, "the sync may hold the pages all the time");
-                rig.platform().idle_until(|| done.load(Ordering::SeqCst));
+                moves.store(true, Ordering::SeqCst);
+                rig.platform().idle_until(|| syncs.load(Ordering::SeqCst));
             });
         }
         let _fails = rig.start(0);
@@ -221,7 +225,8 @@ fn synced_during(times: u32, moment: Moment) -> u64 {
         rig.platform().at(Moment::Wait, move || waits.store(true, Ordering::SeqCst));
         let written = rig.memory.sync(file);
         assert!(rig.platform().all_done(), "the sync did not wait for a page");
-        done.store(true, Ordering::SeqCst);
+        syncs.store(true, Ordering::SeqCst);
+        rig.platform().idle_until(|| moves.load(Ordering::SeqCst));
         written
     });
     rig.platform().assert_no_violation();
