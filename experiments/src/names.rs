@@ -40,7 +40,10 @@ pub fn named<T: Copy>(what: &str, name: &str, known: &[(&str, T)]) -> Result<T, 
     found.ok_or_else(|| UnknownName::new(what, name, &names(), &[]))
 }
 
-/// A name that is not known. Its text suggests the nearest known name, and lists all.
+/// The known names that a message lists. A terminal shows so many in a few lines.
+const LISTED: usize = 40;
+
+/// A name that is not known. Its text suggests the nearest known name, and lists up to 40 of those that are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownName(String);
 
@@ -49,7 +52,9 @@ impl UnknownName {
     pub fn new(what: &str, name: &str, known: &[&str], others: &[&str]) -> Self {
         let near = suggestion(name, known.iter().chain(others).copied());
         let end = if near.is_empty() { "." } else { &near };
-        Self(format!("no {what} is called '{name}'{end} Known {what}s: {}", known.join(", ")))
+        let (listed, more) = known.split_at(known.len().min(LISTED));
+        let more = if more.is_empty() { String::new() } else { format!(", and {} more", more.len()) };
+        Self(format!("no {what} is called '{name}'{end} Known {what}s: {}{more}", listed.join(", ")))
     }
 }
 
@@ -75,5 +80,13 @@ mod tests {
         );
         assert!(message("lits").contains("did you mean 'list'?"));
         assert!(message("quantum-computer").contains("called 'quantum-computer'. Known"));
+    }
+
+    #[test]
+    fn of_many_names_the_first_are_listed() {
+        let known: Vec<String> = (0..LISTED + 2).map(|number| format!("c{number}")).collect();
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let message = UnknownName::new("thing", "other", &known, &[]).to_string();
+        assert!(message.ends_with("c38, c39, and 2 more"), "{message}");
     }
 }
