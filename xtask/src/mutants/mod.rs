@@ -27,7 +27,8 @@ struct Subject {
     /// The crate's folder.
     folder: &'static str,
     package: &'static str,
-    /// Each pass tests the survivors of the one before. The first is quick: most changes end there.
+    /// Each pass tests the survivors of the one before. The first is quick: most changes end there. The others have long
+    /// tests, which are optimised.
     passes: &'static [Pass],
 }
 
@@ -136,7 +137,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let mut report = Report::default();
     for (number, pass) in subject.passes.iter().enumerate() {
         let folder = workspace.target.join(format!("mutants-{}-{number}", subject.folder));
-        let mut command = pass.command(&workspace, subject, &folder);
+        let profile = if number == 0 { "mutants" } else { "mutants-optimized" };
+        let mut command = pass.command(&workspace, subject, profile, &folder);
         if number > 0 {
             command.args(report.survivors.iter().flat_map(|mutant| ["--re".to_owned(), mutant.pattern()]));
         } else if let Some(shard) = &options.shard {
@@ -181,11 +183,11 @@ fn patterns(configuration: &str) -> Result<Vec<String>, Failure> {
 }
 
 impl Pass {
-    fn command(&self, workspace: &Workspace, subject: &Subject, folder: &Path) -> Command {
+    fn command(&self, workspace: &Workspace, subject: &Subject, profile: &str, folder: &Path) -> Command {
         let (package, tests, timeout) = (subject.package, self.tests, self.timeout);
         let mut command = workspace.cargo(&format!(
-            "mutants --package {package} --test-package {tests} --jobs {JOBS} --timeout {timeout} --no-times \
-             --cargo-arg=--lib --cargo-arg=--tests"
+            "mutants --package {package} --test-package {tests} --profile {profile} --jobs {JOBS} --timeout {timeout} \
+             --no-times --cargo-arg=--lib --cargo-arg=--tests"
         ));
         command.arg("--output").arg(folder);
         // Tests end at the first failure only with an option that a stable toolchain refuses without this.
