@@ -195,7 +195,15 @@ impl Words {
             let there = |mapping: &&Mapping| {
                 mapping.space == owner && mapping.pages.start == from && mapping.life.end == u64::MAX
             };
-            let Some(old) = self.mappings.iter().find(there).cloned() else { continue };
+            let Some(mut old) = self.mappings.iter().find(there).cloned() else { continue };
+            // A call that fills pages with zeros meanwhile passes over a mapping that is already gone.
+            let late = |write: &&mut Write| {
+                let fills = |zeroed: &Zeroed| zeroed.write.begin == write.begin;
+                write.end >= life.start && self.zeroed.iter().any(fills)
+            };
+            if let Backing::Own(own) = &mut old.backing {
+                own.iter_mut().flat_map(|page| &mut page.0).filter(late).for_each(|write| write.sure = false);
+            }
             let pages = to..to + (old.pages.end - old.pages.start);
             self.moved.push(Moved { space: owner, from: old.pages.clone(), to, ended: life.end });
             self.mappings.push(Mapping { pages, life: begin..u64::MAX, ..old });
@@ -373,6 +381,21 @@ mod tests {
             assert_eq!(words.allows(SPACE, 1, 6, 33, 33), !sure);
             words.stored(SPACE, 1, 8, 40, 41);
             assert!(!words.allows(SPACE, 1, 0, 42, 42));
+        }
+    }
+
+    #[test]
+    fn zeros_are_not_sure_of_a_mapping_that_moves_meanwhile() {
+        for (began, ended, sure) in [(30, 32, true), (30, 36, false), (36, 38, false), (36, 50, false)] {
+            let mut words = words();
+            words.zeroes(SPACE, &(1..2), began, true);
+            if ended < 40 {
+                words.done(began, ended, true);
+            }
+            words.moved(SPACE, 1, 11, 35..40);
+            words.done(began, ended, true);
+            assert!(words.allows(SPACE, 11, 0, 60, 60));
+            assert_eq!(words.allows(SPACE, 11, 6, 60, 60), !sure, "from {began} to {ended}");
         }
     }
 
