@@ -190,23 +190,30 @@ impl Words {
     }
 
     /// A call has moved a mapping. A child that was forked meanwhile has it here or there.
+    ///
+    /// A call that unmapped it meanwhile came too late and passed over it, or removed another one that took its place.
     pub(super) fn moved(&mut self, space: u64, from: u64, to: u64, life: Range<u64>) {
         for (owner, begin) in self.owners(space, life.start) {
             let there = |mapping: &&Mapping| {
-                mapping.space == owner && mapping.pages.start == from && mapping.life.end == u64::MAX
+                mapping.space == owner && mapping.pages.start == from && mapping.life.end >= life.start
             };
-            let Some(mut old) = self.mappings.iter().find(there).cloned() else { continue };
-            // A call that fills pages with zeros meanwhile passes over a mapping that is already gone.
-            let late = |write: &&mut Write| {
-                let fills = |zeroed: &Zeroed| zeroed.write.begin == write.begin;
-                write.end >= life.start && self.zeroed.iter().any(fills)
-            };
-            if let Backing::Own(own) = &mut old.backing {
-                own.iter_mut().flat_map(|page| &mut page.0).filter(late).for_each(|write| write.sure = false);
+            let there: Vec<_> = self.mappings.iter().filter(there).cloned().collect();
+            for mut old in there {
+                // A call that fills pages with zeros meanwhile passes over a mapping that is already gone.
+                let late = |write: &&mut Write| {
+                    let fills = |zeroed: &Zeroed| zeroed.write.begin == write.begin;
+                    write.end >= life.start && self.zeroed.iter().any(fills)
+                };
+                if let Backing::Own(own) = &mut old.backing {
+                    own.iter_mut()
+                        .flat_map(|page| &mut page.0)
+                        .filter(late)
+                        .for_each(|write| write.sure = false);
+                }
+                let pages = to..to + (old.pages.end - old.pages.start);
+                self.moved.push(Moved { space: owner, from: old.pages.clone(), to, ended: life.end });
+                self.mappings.push(Mapping { pages, life: begin..u64::MAX, ..old });
             }
-            let pages = to..to + (old.pages.end - old.pages.start);
-            self.moved.push(Moved { space: owner, from: old.pages.clone(), to, ended: life.end });
-            self.mappings.push(Mapping { pages, life: begin..u64::MAX, ..old });
         }
         self.unmapped(space, from, life.end);
     }
@@ -397,6 +404,15 @@ mod tests {
             assert!(words.allows(SPACE, 11, 0, 60, 60));
             assert_eq!(words.allows(SPACE, 11, 6, 60, 60), !sure, "from {began} to {ended}");
         }
+    }
+
+    #[test]
+    fn a_mapping_that_is_unmapped_while_it_moves_is_at_its_new_place() {
+        let mut words = words();
+        words.unmapped(SPACE, 1, 36);
+        words.moved(SPACE, 1, 11, 35..40);
+        assert!(words.allows(SPACE, 11, 6, 60, 60) && !words.allows(SPACE, 11, 5, 60, 60));
+        assert_eq!(words.alive(SPACE).as_slice(), std::slice::from_ref(&(11..12)));
     }
 
     #[test]
