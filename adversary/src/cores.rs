@@ -9,8 +9,8 @@ use ceasefire_atomics::{AtomicU64, Ordering};
 
 /// The CPUs of these machines.
 const CPUS: usize = 3;
-/// The rounds of a scenario that begins anew.
-pub(crate) const ROUNDS: usize = 8;
+/// The rounds of a scenario that begins with another set each time.
+const ROUNDS: usize = 8;
 
 /// One of each part.
 #[derive(Debug)]

@@ -450,6 +450,15 @@ fn hole_05_paying_with_interrupts_off_is_caught() {
     rig.platform().interrupts_off(|| rig.memory.engine().pay_all());
 }
 
+/// CPU 1 reads a page of zeros, and then the page moves to the other node. Returns the old frame.
+fn read_and_move(rig: &Rig, space: &Space, start: u64) -> FrameNumber {
+    rig.on(1, || rig.run(space));
+    assert_eq!(rig.on(1, || rig.load(space, start)), Ok(0));
+    let old = rig.platform().leads_to(1, start);
+    assert_eq!(rig.memory.move_pages(space, &[(start, NodeId(u16::from(near(old))))]), [Moved::There]);
+    old
+}
+
 /// Moves a page that CPU 1 can read, on a machine whose free frames keep their bytes or do not. Returns whether the
 /// frame owes, and the value that CPU 1 reads there if the frame is filled as soon as it is free.
 fn move_and_fill(alters: bool) -> (bool, u64) {
@@ -458,10 +467,7 @@ fn move_and_fill(alters: bool) -> (bool, u64) {
     let space = rig.memory.new_space().unwrap();
     let file = rig.memory.create_file(1).unwrap();
     let start = rig.memory.map_shared(&space, file, 0, Pages::new(1), false).unwrap();
-    rig.on(1, || rig.run(&space));
-    assert_eq!(rig.on(1, || rig.load(&space, start)), Ok(0));
-    let old = rig.platform().leads_to(1, start);
-    assert_eq!(rig.memory.move_pages(&space, &[(start, NodeId(u16::from(near(old))))]), [Moved::There]);
+    let old = read_and_move(&rig, &space, start);
     let owes = rig.memory.engine().owes(space.coherence());
     rig.platform().store(old, 0, &[0xaa; 8]);
     let read = rig.on(1, || rig.load(&space, start)).unwrap();
@@ -482,11 +488,7 @@ fn a_locked_page_moves_without_a_debt() {
         if locks {
             rig.memory.lock(&space, start, Pages::new(1)).unwrap();
         }
-        rig.on(1, || rig.run(&space));
-        assert_eq!(rig.on(1, || rig.load(&space, start)), Ok(0));
-        rig.memory.list_collected();
-        let old = rig.platform().leads_to(1, start);
-        assert_eq!(rig.memory.move_pages(&space, &[(start, NodeId(u16::from(near(old))))]), [Moved::There]);
+        read_and_move(&rig, &space, start);
         assert_eq!(rig.memory.engine().owes(space.coherence()), !locks);
         common::finish(&rig, space, &[file], free);
     }

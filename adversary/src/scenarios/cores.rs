@@ -3,7 +3,7 @@
 //! The first are programs on single parts of the engine. What they find out, they tell CPU 0, which judges.
 
 use ceasefire::sabotage::Guard;
-use ceasefire::{cores, AddressSpace, Asid, CpuSet, Schedule};
+use ceasefire::{cores, AddressSpace, Asid, AtomicCpuSet, CpuSet, Schedule};
 use ceasefire_atomics::{fence, Ordering};
 
 use super::{
@@ -25,20 +25,28 @@ fn wait_for(kernel: &Kernel, others: &[usize]) {
     }
 }
 
-/// A CPU joins the space's set, and then reads its generation.
-fn joins(kernel: &Kernel) {
+/// This CPU joins a set, and then reads the generation.
+fn join_and_read(kernel: &Kernel, set: &AtomicCpuSet) {
     let me = kernel.hardware().me();
-    cores::join(kernel.cores.space.cpus(), cpu(me));
+    cores::join(set, cpu(me));
     kernel.cores.found[me].set(kernel.cores.space.generation().get());
-    kernel.raise(me);
 }
 
 /// A flush raises the generation, and then reads the set.
-fn raises_and_reads_the_set(kernel: &Kernel) {
-    let space = &kernel.cores.space;
-    let raised = cores::raise(space).get();
+fn raise_and_read(kernel: &Kernel, set: &AtomicCpuSet) -> (u64, CpuSet) {
+    let raised = cores::raise(&kernel.cores.space).get();
     let mut found = CpuSet::new();
-    found.unite(space.cpus());
+    found.unite(set);
+    (raised, found)
+}
+
+fn joins(kernel: &Kernel) {
+    join_and_read(kernel, kernel.cores.space.cpus());
+    kernel.raise(kernel.hardware().me());
+}
+
+fn raises_and_reads_the_set(kernel: &Kernel) {
+    let (raised, found) = raise_and_read(kernel, kernel.cores.space.cpus());
     wait_for(kernel, &[1, 2]);
     misses_no_cpu(kernel, raised, &found);
 }
@@ -47,35 +55,31 @@ fn raises_and_reads_the_set(kernel: &Kernel) {
 fn ends_round(kernel: &Kernel) {
     let ended = &kernel.cores.ended;
     ended.set(ended.get() + 1);
-    let round = ended.get().div_ceil(3);
-    while ended.get() < 3 * round {
+    let all = ended.get().next_multiple_of(kernel.cores.found.len());
+    while ended.get() < all {
         kernel.hardware().yield_here();
     }
 }
 
-/// Joins a set in each round, as another CPU does, and then reads the generation.
 fn joins_each_round(kernel: &Kernel) {
-    let me = kernel.hardware().me();
     for set in &kernel.cores.sets {
-        cores::join(set, cpu(me));
-        kernel.cores.found[me].set(kernel.cores.space.generation().get());
+        join_and_read(kernel, set);
         ends_round(kernel);
+        // The flush looks at what was read here.
         ends_round(kernel);
     }
 }
 
-/// A flush in each round: raises the generation, and then reads the set.
 fn flushes_each_round(kernel: &Kernel) {
     for set in &kernel.cores.sets {
-        let raised = cores::raise(&kernel.cores.space).get();
-        let mut found = CpuSet::new();
-        found.unite(set);
+        let (raised, found) = raise_and_read(kernel, set);
         ends_round(kernel);
         misses_no_cpu(kernel, raised, &found);
         ends_round(kernel);
     }
 }
 
+/// Of a CPU that joined and the flush, at least one has seen the other.
 fn misses_no_cpu(kernel: &Kernel, raised: u64, found: &CpuSet) {
     for other in [1, 2] {
         let read = kernel.cores.found[other].get();

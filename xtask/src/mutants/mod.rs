@@ -137,9 +137,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let mut report = Report::default();
     for (number, pass) in subject.passes.iter().enumerate() {
         let folder = workspace.target.join(format!("mutants-{}-{number}", subject.folder));
-        let profile = if number == 0 { "mutants" } else { "mutants-optimized" };
-        let mut command = pass.command(&workspace, subject, profile, &folder);
+        let mut command = pass.command(&workspace, subject, &folder);
         if number > 0 {
+            command.args(["--profile", "mutants-optimized"]);
             command.args(report.survivors.iter().flat_map(|mutant| ["--re".to_owned(), mutant.pattern()]));
         } else if let Some(shard) = &options.shard {
             command.args(["--shard", shard, "--sharding", "round-robin"]);
@@ -183,11 +183,11 @@ fn patterns(configuration: &str) -> Result<Vec<String>, Failure> {
 }
 
 impl Pass {
-    fn command(&self, workspace: &Workspace, subject: &Subject, profile: &str, folder: &Path) -> Command {
+    fn command(&self, workspace: &Workspace, subject: &Subject, folder: &Path) -> Command {
         let (package, tests, timeout) = (subject.package, self.tests, self.timeout);
         let mut command = workspace.cargo(&format!(
-            "mutants --package {package} --test-package {tests} --profile {profile} --jobs {JOBS} --timeout {timeout} \
-             --no-times --cargo-arg=--lib --cargo-arg=--tests"
+            "mutants --package {package} --test-package {tests} --jobs {JOBS} --timeout {timeout} --no-times \
+             --cargo-arg=--lib --cargo-arg=--tests"
         ));
         command.arg("--output").arg(folder);
         // Tests end at the first failure only with an option that a stable toolchain refuses without this.
