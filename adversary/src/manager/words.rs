@@ -60,6 +60,15 @@ impl Mapping {
     fn covers(&self, space: u64, page: u64, begin: u64, end: u64) -> bool {
         self.space == space && self.pages.contains(&page) && self.life.start <= end && begin <= self.life.end
     }
+
+    /// The stores to memory of its own.
+    fn own_writes(&mut self) -> impl Iterator<Item = &mut Write> {
+        let pages = match &mut self.backing {
+            Backing::Own(pages) => pages.as_mut_slice(),
+            Backing::File(_) => &mut [],
+        };
+        pages.iter_mut().flat_map(|page| &mut page.0)
+    }
 }
 
 /// A store of a program, which a mapping that is made at the same time has not seen.
@@ -190,32 +199,36 @@ impl Words {
     }
 
     /// A call has moved a mapping. A child that was forked meanwhile has it here or there.
-    ///
-    /// A call that unmapped it meanwhile came too late and passed over it, or removed another one that took its place.
     pub(super) fn moved(&mut self, space: u64, from: u64, to: u64, life: Range<u64>) {
         for (owner, begin) in self.owners(space, life.start) {
-            let there = |mapping: &&Mapping| {
+            let there = |(_, mapping): &(usize, &Mapping)| {
                 mapping.space == owner && mapping.pages.start == from && mapping.life.end >= life.start
             };
-            let there: Vec<_> = self.mappings.iter().filter(there).cloned().collect();
-            for mut old in there {
+            let mut there: Vec<_> =
+                self.mappings.iter().enumerate().filter(there).map(|(at, _)| at).collect();
+            // One that was there all the time has moved. If that one was unmapped meanwhile, the unmap passed over it, or
+            // it removed it and another one has moved.
+            let stayed = |at: &&usize| {
+                let other = &self.mappings[**at].life;
+                other.start < life.start && other.end == u64::MAX
+            };
+            if let Some(&at) = there.iter().find(stayed) {
+                there = vec![at];
+            }
+            for &at in &there {
+                let mut old = self.mappings[at].clone();
                 // A call that fills pages with zeros meanwhile passes over a mapping that is already gone.
-                let late = |write: &&mut Write| {
-                    let fills = |zeroed: &Zeroed| zeroed.write.begin == write.begin;
-                    write.end >= life.start && self.zeroed.iter().any(fills)
-                };
-                if let Backing::Own(own) = &mut old.backing {
-                    own.iter_mut()
-                        .flat_map(|page| &mut page.0)
-                        .filter(late)
-                        .for_each(|write| write.sure = false);
+                for write in old.own_writes().filter(|write| write.end >= life.start) {
+                    write.sure &= self.zeroed.iter().all(|zeroed| zeroed.write.begin != write.begin);
                 }
                 let pages = to..to + (old.pages.end - old.pages.start);
                 self.moved.push(Moved { space: owner, from: old.pages.clone(), to, ended: life.end });
                 self.mappings.push(Mapping { pages, life: begin..u64::MAX, ..old });
             }
+            if let (true, [only]) = (owner == space, &there[..]) {
+                self.mappings[*only].life.end = life.end;
+            }
         }
-        self.unmapped(space, from, life.end);
     }
 
     /// The mappings of a space that no call has removed.
@@ -330,13 +343,10 @@ impl Words {
 
     /// The call that began at this moment is done with its stores; if it failed, perhaps only with some.
     pub(super) fn done(&mut self, begin: u64, now: u64, succeeded: bool) {
-        let own = self.mappings.iter_mut().filter_map(|mapping| match &mut mapping.backing {
-            Backing::Own(pages) => Some(pages),
-            Backing::File(_) => None,
-        });
-        let pages = own.flatten().chain(&mut self.file);
+        let own = self.mappings.iter_mut().flat_map(Mapping::own_writes);
+        let file = self.file.iter_mut().flat_map(|page| &mut page.0);
         let zeroed = self.zeroed.iter_mut().map(|zeroed| &mut zeroed.write);
-        let writes = pages.flat_map(|page| &mut page.0).chain(zeroed);
+        let writes = own.chain(file).chain(zeroed);
         for write in writes.filter(|write| write.begin == begin) {
             write.end = write.end.min(now);
             write.sure &= succeeded;
@@ -413,6 +423,17 @@ mod tests {
         words.moved(SPACE, 1, 11, 35..40);
         assert!(words.allows(SPACE, 11, 6, 60, 60) && !words.allows(SPACE, 11, 5, 60, 60));
         assert_eq!(words.alive(SPACE).as_slice(), std::slice::from_ref(&(11..12)));
+    }
+
+    #[test]
+    fn a_mapping_that_is_made_where_another_has_just_left_stays() {
+        let mut words = words();
+        words.maps(SPACE, 37);
+        words.mapped(SPACE, Some(1..2), None, 37..38);
+        words.moved(SPACE, 1, 11, 35..40);
+        assert_eq!(words.alive(SPACE), [1..2, 11..12]);
+        assert!(words.allows(SPACE, 1, 0, 60, 60) && !words.allows(SPACE, 1, 6, 60, 60));
+        assert!(words.allows(SPACE, 11, 6, 60, 60) && !words.allows(SPACE, 11, 0, 60, 60));
     }
 
     #[test]
