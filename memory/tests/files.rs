@@ -418,6 +418,40 @@ fn a_page_in_use_is_not_invalidated_and_counted() {
 }
 
 #[test]
+fn a_page_that_another_call_writes_out_is_not_invalidated_and_counted() {
+    let (rig, space, file, [shared, _], free) = mapped(4);
+    for page in 0..2 {
+        rig.store(&space, at(shared, page), 5).unwrap();
+    }
+    rig.memory.list_collected();
+    let inner = rig.clone();
+    rig.platform().at(Moment::WriteOut, move || {
+        assert_eq!(inner.on(1, || inner.memory.invalidate(file, 0, 4)), Err(Busy { pages: 2 }));
+    });
+    assert_eq!(rig.memory.invalidate(file, 0, 4), Ok(()));
+    assert!(rig.platform().all_done());
+    assert_eq!(rig.memory.cached_pages(file), 0);
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn two_stores_at_once_to_a_page_of_a_private_mapping_make_one_copy() {
+    let (rig, space, file, [_, private], free) = mapped(4);
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    // CPU 0 is about to look for the page of the file.
+    rig.platform().at(Moment::Work(Work::CacheFind), move || {
+        inner.on(1, || inner.store(&inner_space, private + 8, 6)).unwrap();
+    });
+    rig.store(&space, private, 5).unwrap();
+    assert!(rig.platform().all_done());
+    both(&rig, || {
+        assert_eq!(rig.load(&space, private), Ok(5));
+        assert_eq!(rig.load(&space, private + 8), Ok(6), "the second copy would be of the file's page");
+    });
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
 fn reclaimed_dirty_pages_come_back_from_the_device() {
     let (rig, space, file, [shared, _], free) = mapped(8);
     both(&rig, || (0..8).for_each(|page| rig.store(&space, at(shared, page), page + 1).unwrap()));

@@ -391,6 +391,23 @@ fn a_whole_table_moves_over_existing_pages() {
 }
 
 #[test]
+fn a_whole_table_moves_to_where_no_table_was() {
+    let (rig, space, start, free) = stored(4096, 512);
+    // Each place is in another GiB than all others, so nothing is there of the tables above either.
+    let mut from = start;
+    for to in [1 << 40, 5 << 40, 3 << 40] {
+        assert_eq!(rig.memory.remap(&space, from, Pages::HUGE, Pages::HUGE, Placement::At(to)), Ok(to));
+        both(&rig, || {
+            for page in 0..512 {
+                assert_eq!(rig.load(&space, at(to, page)), Ok(page + 1));
+            }
+        });
+        from = to;
+    }
+    finish(&rig, space, &[], free);
+}
+
+#[test]
 fn moved_mappings_of_files_show_the_same_pages_and_truncation_finds_them() {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;

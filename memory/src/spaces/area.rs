@@ -135,11 +135,11 @@ impl Areas {
         removed
     }
 
-    /// The free range around `address`: from the end of the area before it to the start of the area after it.
+    /// The free range around `address`, where nothing is mapped: from the end of the area before it to the start of the
+    /// area after it.
     pub(crate) fn around(&self, address: u64) -> (u64, u64) {
-        let (before, after) = self.0.split_at(self.0.partition_point(|area| area.start < address));
-        let floor = after.first().filter(|area| area.start == address).or(before.last());
-        (floor.map_or(0, |area| area.end), after.first().map_or(USER_END, |area| area.start))
+        let (before, after) = self.0.split_at(self.before(address));
+        (before.last().map_or(0, |area| area.end), after.first().map_or(USER_END, |area| area.start))
     }
 
     /// Changes each part of an area in `[start, end)`, splitting areas that reach beyond it. Merges neighbours that
@@ -252,7 +252,11 @@ mod tests {
         assert_eq!(areas.find(11 << 12), Some(&area(10, 12)));
         assert_eq!(areas.find(12 << 12), None);
         assert_eq!(areas.find(15 << 12), Some(&area(15, 20)));
-        assert_eq!(areas.around(13 << 12), (12 << 12, 15 << 12));
+        for free in 12..15 {
+            assert_eq!(areas.around(free << 12), (12 << 12, 15 << 12));
+        }
+        assert_eq!(areas.around(9 << 12), (0, 10 << 12));
+        assert_eq!(areas.around(20 << 12), (20 << 12, USER_END));
     }
 
     #[test]
