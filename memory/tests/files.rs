@@ -81,6 +81,24 @@ fn reading_ends_with_the_file_and_writing_extends_it() {
 }
 
 #[test]
+fn a_read_ends_within_a_page_that_goes_on() {
+    let (rig, space, file, _, free) = mapped(2);
+    put(&rig, file, PAGE_BYTES, 6);
+    let mut bytes = [0xff; 12];
+    assert_eq!(rig.memory.read(file, PAGE_BYTES - 8, &mut bytes), Ok(12));
+    assert_eq!(bytes, [0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0]);
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn a_stored_file_has_its_length_and_no_page_in_memory() {
+    let (rig, space, file, _, free) = mapped(0);
+    let stored = rig.memory.open_stored_file(3).unwrap();
+    assert_eq!((rig.memory.file_bytes(stored), rig.memory.cached_pages(stored)), (3 * PAGE_BYTES, 0));
+    finish(&rig, space, &[file, stored], free);
+}
+
+#[test]
 fn writing_nothing_or_beyond_the_longest_file_changes_nothing() {
     let (rig, space, file, [shared, _], free) = mapped(1);
     assert_eq!(rig.memory.write(file, LONGEST, &[1]), Err(WriteError::TooLong(LONGEST + 1)));

@@ -204,6 +204,23 @@ fn a_huge_page_moves_whole_between_equal_offsets_and_otherwise_in_parts() {
 }
 
 #[test]
+fn a_mapping_that_shrinks_within_a_huge_page_keeps_the_rest() {
+    for kept in [1, 100, 511] {
+        let (rig, space, start, free) = huge(1);
+        let pages = Pages::new(kept);
+        assert_eq!(rig.memory.remap(&space, start, Pages::HUGE, pages, Placement::Here), Ok(start));
+        assert_eq!(rig.memory.statistics().splits, 1);
+        assert_kept(&rig, &space, start, 0..kept);
+        both(&rig, || {
+            for page in kept..512 {
+                assert_eq!(rig.load(&space, at(start, page)), Err(FaultError::NotMapped(at(start, page))));
+            }
+        });
+        finish_all(&rig, space, free);
+    }
+}
+
+#[test]
 fn a_mapping_moves_over_a_huge_page() {
     let (rig, space, start, free) = huge(2);
     let other = rig.memory.map_anonymous(&space, Pages::new(512)).unwrap();

@@ -122,6 +122,17 @@ fn invalid_ranges_change_nothing() {
 }
 
 #[test]
+fn memory_that_is_unmapped_in_part_remains_an_object() {
+    let (rig, space) = shared_space(256);
+    let free = rig.memory.free_frames() + 1;
+    let start = rig.memory.map_anonymous(&space, Pages::new(3)).unwrap();
+    rig.memory.unmap(&space, at(start, 1), Pages::new(1)).unwrap();
+    let others = std::iter::from_fn(|| rig.memory.map_anonymous(&space, Pages::new(1)).ok());
+    assert_eq!(others.count(), 63, "of 64");
+    finish(&rig, space, &[], free);
+}
+
+#[test]
 fn objects_run_out_with_an_error_and_come_back() {
     let (rig, space) = shared_space(256);
     let mut starts = Vec::new();

@@ -3,6 +3,7 @@
 
 mod common;
 
+mod aging;
 mod bounds;
 mod files;
 mod fork;

@@ -11,7 +11,7 @@ use crate::common::owing::{
     bounds, finish, lazily, machine, near, near_owes, owe, owe_as, pass, settle_by_ticks, take_all, tick,
     TableLock, AGE, FRAMES, MOVED, NEAR, READ,
 };
-use crate::common::{self, config, free, numbers, Rig, Space};
+use crate::common::{self, config, free, numbers, Moment, Rig, Space};
 
 #[test]
 fn a_debt_stays_with_its_frame_from_a_cpus_list_to_its_node_and_back() {
@@ -492,6 +492,30 @@ fn a_locked_page_moves_without_a_debt() {
         assert_eq!(rig.memory.engine().owes(space.coherence()), !locks);
         common::finish(&rig, space, &[file], free);
     }
+}
+
+#[test]
+fn a_page_of_a_file_that_owes_arrives_while_a_private_copy_of_it_moves() {
+    let rig = Rig::by_hand(Config { lru_batch: 1, ..lazily(bounds()) });
+    let free = rig.memory.free_frames();
+    let space = rig.memory.new_space().unwrap();
+    let file = rig.memory.create_file(1).unwrap();
+    rig.run(&space);
+    let private = rig.memory.map_private(&space, file, 0, Pages::new(1)).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(1), false).unwrap();
+    rig.store(&space, private, 5).unwrap();
+    assert_eq!(rig.load(&space, shared), Ok(0));
+    let away = |start| (start, NodeId(u16::from(near(rig.platform().leads_to(0, start)))));
+    let (copy, page) = (away(private), away(shared));
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    rig.platform().at(Moment::Copy, move || {
+        assert_eq!(inner.on(1, || inner.memory.move_pages(&inner_space, &[page])), [Moved::There]);
+        assert!(inner.memory.engine().owes(inner_space.coherence()), "CPU 0 can still read it");
+    });
+    assert_eq!(rig.memory.move_pages(&space, &[copy]), [Moved::There]);
+    assert!(rig.platform().all_done());
+    assert_eq!((rig.load(&space, private), rig.load(&space, shared)), (Ok(5), Ok(0)));
+    common::finish(&rig, space, &[file], free);
 }
 
 #[test]

@@ -391,14 +391,16 @@ fn a_whole_table_moves_over_existing_pages() {
 }
 
 #[test]
-fn a_whole_table_moves_to_where_no_table_was() {
-    let (rig, space, start, free) = stored(4096, 512);
-    // Each place is in another GiB than all others, so nothing is there of the tables above either.
+fn whole_tables_move_to_where_no_table_was() {
+    let (rig, space, start, free) = stored(4096, 1024);
+    let pages = Pages::new(1024);
     let mut from = start;
-    for to in [1 << 40, 5 << 40, 3 << 40] {
-        assert_eq!(rig.memory.remap(&space, from, Pages::HUGE, Pages::HUGE, Placement::At(to)), Ok(to));
+    // The second table is in another GiB than the first, and each place in another than the ones before. So nothing is
+    // there of the tables above either.
+    for to in [(1 << 40) - HUGE, (5 << 40) - HUGE, (3 << 40) - HUGE] {
+        assert_eq!(rig.memory.remap(&space, from, pages, pages, Placement::At(to)), Ok(to));
         both(&rig, || {
-            for page in 0..512 {
+            for page in 0..1024 {
                 assert_eq!(rig.load(&space, at(to, page)), Ok(page + 1));
             }
         });

@@ -92,6 +92,21 @@ fn a_long_range_is_flushed_table_by_table() {
 }
 
 #[test]
+fn a_full_table_is_flushed_once() {
+    for (advise, _) in CALLS {
+        let rig = Rig::by_hand(Config { lru_batch: 1, ..config(1024) });
+        let free = rig.memory.free_frames();
+        let space = rig.memory.new_space().unwrap();
+        both(&rig, || rig.run(&space));
+        let start = rig.memory.map_anonymous(&space, Pages::new(TABLE)).unwrap();
+        store(&rig, &space, start, 0..TABLE);
+        let table = [(start, Pages::new(TABLE))];
+        assert_eq!(shootdowns(&rig, || advise(&rig, &space, &table).unwrap()), 1);
+        finish(&rig, space, &[], free);
+    }
+}
+
+#[test]
 fn a_discard_while_another_one_is_under_way_costs_one_flush_too() {
     let (rig, space, start, free) = stored();
     let (inner, inner_space) = (rig.clone(), space.clone());

@@ -40,6 +40,7 @@ impl<P: Machine> Memory<P> {
         let start = block.max(area.start);
         let end = (block + around).min(area.end);
         // Equivalent mutant `replace / with *`: nothing is found beyond the range.
+        // Equivalent mutant `replace - with +`: the same.
         let slots = ((end - start) / PAGE_BYTES) as usize;
         let mut found = [None; MOST_AROUND];
         {

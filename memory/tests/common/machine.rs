@@ -73,6 +73,7 @@ impl Machine for Threads {
 
     fn write_out(&self, pages: &[(Block, FrameNumber)]) {
         self.assert_may_sleep();
+        assert!(!pages.is_empty(), "nothing is written");
         for &(block, frame) in pages {
             let content = self.content(frame);
             self.check(content.allocated.load(Ordering::Acquire), "a free frame is written", frame);
@@ -85,6 +86,7 @@ impl Machine for Threads {
 
     fn read_in(&self, pages: &[(Block, FrameNumber)]) {
         self.assert_may_sleep();
+        assert!(!pages.is_empty(), "nothing is read");
         self.reach(Moment::ReadIn);
         for &(block, frame) in pages {
             let words = self.stored.lock().unwrap().get(&block).copied();
