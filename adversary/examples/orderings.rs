@@ -62,16 +62,11 @@ fn examine(sources: &[Source], schedules: u64, place: &str) -> ExitCode {
         println!("{line}");
         (!holds).then_some(line)
     }));
-    let marked = |equivalent: bool| {
-        let of_kind = |mark: &&Mark| mark.equivalent == equivalent;
-        questions.iter().filter_map(|(question, _)| question.mark).filter(of_kind).count()
-    };
-    let (equivalent, unseen) = (marked(true), marked(false));
+    let equivalent = questions.iter().filter(|(question, _)| question.mark.is_some()).count();
     println!(
-        "{} accesses, {schedules} schedules: {} weakenings must be missed, {equivalent} are equivalent, {unseen} are \
-         not seen; {} wrong",
+        "{} accesses, {schedules} schedules: {} weakenings must be missed, {equivalent} are equivalent; {} wrong",
         users.len(),
-        questions.len() - equivalent - unseen,
+        questions.len() - equivalent,
         wrong.len()
     );
     for line in &wrong {

@@ -4,12 +4,10 @@
 //!
 //! ```text
 //! // Equivalent to Relaxed: a full barrier follows.
-//! // Unseen down to Relaxed: the adversary's machine reads no old contents of a page.
 //! ```
 //!
-//! The first says that the weaker ordering allows nothing new, on processors whose stores are multi-copy atomic. The second
-//! says that the stronger one is needed, and that the model in `ordering` is too strong to show it, or the search does not
-//! come there. The mark stands on the line of the access or in the comment above it.
+//! It says that the weaker ordering allows nothing new, on processors whose stores are multi-copy atomic. The mark stands
+//! on the line of the access or in the comment above it.
 
 use std::fs;
 use std::io;
@@ -17,15 +15,13 @@ use std::path::{Path, PathBuf};
 
 use ceasefire_atomics::Ordering;
 
-/// A line that says that a weaker ordering is missed by no scenario.
+/// A line that says that a weaker ordering would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
     /// The line of the access, from 1.
     pub line: u32,
-    /// The weakest ordering that is not missed.
+    /// The weakest ordering that would.
     pub to: Ordering,
-    /// It is equivalent; otherwise the model cannot tell.
-    pub equivalent: bool,
     /// Why.
     pub reason: String,
 }
@@ -50,8 +46,8 @@ pub struct Source {
     pub named: Vec<Named>,
 }
 
-/// The words of the marks, and whether they say that the ordering is equivalent.
-const MARKS: [(&str, bool); 2] = [("// Equivalent to ", true), ("// Unseen down to ", false)];
+/// The words with which a mark begins.
+const MARK: &str = "// Equivalent to ";
 
 /// All files of the engine.
 ///
@@ -113,9 +109,7 @@ fn parse(path: &str, text: &str) -> Result<Source, String> {
 
 /// The mark that a comment is, if it is one.
 fn mark(comment: &str) -> Option<Result<Mark, &'static str>> {
-    let (rest, equivalent) = MARKS
-        .iter()
-        .find_map(|(words, equivalent)| comment.strip_prefix(words).map(|rest| (rest, *equivalent)))?;
+    let rest = comment.strip_prefix(MARK)?;
     let (to, reason) = rest.split_once(": ").unwrap_or((rest, ""));
     let to = match to {
         "Relaxed" => Ordering::Relaxed,
@@ -127,7 +121,7 @@ fn mark(comment: &str) -> Option<Result<Mark, &'static str>> {
     if reason.is_empty() {
         return Some(Err("a mark gives its reason after a colon"));
     }
-    Some(Ok(Mark { line: 0, to, equivalent, reason: reason.to_owned() }))
+    Some(Ok(Mark { line: 0, to, reason: reason.to_owned() }))
 }
 
 #[cfg(test)]
@@ -141,7 +135,7 @@ fn f() {
     // Equivalent to Relaxed: the lock
     // orders both ends.
     a.load(Ordering::SeqCst);
-    b.store(1, Ordering::Release); // Unseen down to Relaxed: no CPU reads it.
+    b.store(1, Ordering::Release); // Equivalent to Relaxed: no CPU reads it.
     c.load(Ordering::Relaxed);
     match d.compare_exchange(
         1,
@@ -152,8 +146,8 @@ fn f() {
 mod tests { fn g() { e.load(Ordering::SeqCst); } }
 ";
         let source = parse("x.rs", text).expect("it is well formed");
-        let marks: Vec<_> = source.marks.iter().map(|mark| (mark.line, mark.equivalent)).collect();
-        assert_eq!(marks, [(4, true), (5, false)]);
+        let marks: Vec<_> = source.marks.iter().map(|mark| (mark.line, &*mark.reason)).collect();
+        assert_eq!(marks, [(4, "the lock"), (5, "no CPU reads it.")]);
         let named: Vec<_> = source.named.iter().map(|named| (named.line, named.from)).collect();
         assert_eq!(named, [(4, 2), (5, 5), (9, 7)]);
     }

@@ -35,4 +35,4 @@ pub use check::{check, history, Checked, Found, Verdict};
 pub use scenario::{Removed, Scenario};
 pub use scenarios::{all, random};
 pub use sites::{accesses, Access, Kind, Site, Weakening};
-pub use swaps::{rewrite, OrderMark, Pair};
+pub use swaps::{rewrite, Pair};

@@ -260,9 +260,11 @@ impl Memory {
         while self.make_late(thread) {}
     }
 
-    /// A store by the hardware, which is never late and whose value is of no interest.
-    pub(crate) fn touch(&mut self, thread: usize, location: u32) {
-        self.push(thread, location as usize, 0, Ordering::Relaxed, None);
+    /// A store by the hardware, which is never late and whose value is of no interest. Returns the number of the value.
+    pub(crate) fn touch(&mut self, thread: usize, location: u32) -> u32 {
+        let location = location as usize;
+        self.push(thread, location, 0, Ordering::Relaxed, None);
+        self.locations[location].newest()
     }
 
     /// Adds a value to a location. `carried` is the view that it carries, apart from the value itself.
@@ -411,11 +413,9 @@ impl Memory {
         self.threads[thread].view.at(location) == self.locations[location].newest()
     }
 
-    /// A thread comes to know the newest value of a location by other means than an access.
-    pub(crate) fn teach(&mut self, thread: usize, location: u32) {
-        let location = location as usize;
-        let newest = self.locations[location].newest();
-        self.threads[thread].view.raise(location, newest);
+    /// A thread comes to know a value of a location by other means than an access.
+    pub(crate) fn teach(&mut self, thread: usize, location: u32, number: u32) {
+        self.threads[thread].view.raise(location as usize, number);
     }
 
     /// Every thread knows every store so far.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::hardware::{Frame, Hardware};
+use crate::hardware::{Accessed, Frame, Hardware};
 use crate::rule::Rule;
 use crate::tlb::Filled;
 
@@ -51,14 +51,9 @@ pub(crate) trait Paging: fmt::Debug {
     /// hardware stores whatever it finds if it is not `atomic`.
     fn mark(&self, table: u32, index: usize, read: Read, store: bool, atomic: bool) -> Option<Read>;
 
-    /// The location at which accesses through this entry are noted, if the kernel asks for what a CPU knows of them.
-    fn used(&self, _: &Filled) -> Option<u32> {
+    /// Where accesses through this entry are counted, if the kernel asks for what a CPU knows of them.
+    fn used(&self, _: &Filled) -> Option<Accessed> {
         None
-    }
-
-    /// All those locations.
-    fn all_used(&self) -> Vec<u32> {
-        Vec::new()
     }
 
     /// The rule that an access by this entry breaks, and how.

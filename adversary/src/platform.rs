@@ -50,6 +50,7 @@ impl<S: System> Adverse<S> {
 
     /// An invalidation of everything under a tag that has already been filled.
     fn invalidation(&self, tag: Option<Tag>, flush: Flush) -> Invalidation {
+        let tag = tag.map(|tag| self.hardware.tag(tag));
         Invalidation { tag, flush: self.kept(flush), before: self.hardware.tick(), drains: true }
     }
 
@@ -195,7 +196,7 @@ unsafe impl<S: System> Platform for Adverse<S> {
             hardware.note(|| format!("flush for CPU {target:?}"));
             let what = self.invalidation(None, Flush { tables: flush.tables, ..Flush::ALL });
             hardware.forget(target.index(), what, Some(&stored));
-            hardware.outlast();
+            hardware.know_idle(target.index());
             false
         });
         hardware.step();
@@ -255,7 +256,7 @@ unsafe impl<S: System> Platform for Adverse<S> {
         while hardware.keeps(Promise::AccessesLand) && !hardware.has_landed(now) {
             hardware.yield_here();
         }
-        hardware.outlast();
+        mine.iter().for_each(|(what, _)| hardware.know_done(what));
         hardware.note(|| "waited".to_owned());
         hardware.step();
     }

@@ -7,36 +7,13 @@
 //! // Either order: a flush that reads this early interrupts needlessly.
 //! ```
 //!
-//! Or it says that the order matters, and in which schedules, although the search does not come there:
-//!
-//! ```text
-//! // Unseen in the other order: the slot would have to miss two flushes at once.
-//! ```
-//!
 //! The pairs are found in the text. In a copy of the sources each pair has both orders, and the checker chooses one. A
 //! CPU that comes to an exchanged pair often stands still between the two statements.
 
 use std::fmt::Write;
 
-/// What a comment says of the other order of a pair, with the reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OrderMark {
-    /// It does no harm.
-    Either(String),
-    /// It does harm, in schedules to which the search does not come.
-    Unseen(String),
-}
-
-impl OrderMark {
-    /// Reads a line of a comment.
-    #[must_use]
-    pub fn read(line: &str) -> Option<Self> {
-        let reason = |mark| line.trim_start().strip_prefix(mark).map(str::to_owned);
-        reason("// Either order: ")
-            .map(Self::Either)
-            .or_else(|| reason("// Unseen in the other order: ").map(Self::Unseen))
-    }
-}
+/// How a comment begins that says why the order does not matter.
+const MARK: &str = "// Either order: ";
 
 /// Two neighbouring statements.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +22,8 @@ pub struct Pair {
     pub number: u32,
     /// The line of the second statement, from 1.
     pub line: u32,
-    /// What the comment says of the other order.
-    pub mark: Option<OrderMark>,
+    /// Why the order does not matter, if the comment says so.
+    pub either: Option<String>,
 }
 
 /// The words of a statement that makes an atomic access: an ordering, or a call of a function that makes one.
@@ -104,13 +81,9 @@ pub fn rewrite(text: &str, first: u32) -> (String, Vec<Pair>) {
             continue;
         }
         let number = first + pairs.len() as u32;
-        pairs.extend(
-            run.windows(2).zip(number..).filter(|(two, _)| two[1].follows).map(|(two, number)| Pair {
-                number,
-                line: two[1].from as u32 + 1,
-                mark: two[1].mark.clone(),
-            }),
-        );
+        pairs.extend(run.windows(2).zip(number..).filter(|(two, _)| two[1].follows).map(|(two, number)| {
+            Pair { number, line: two[1].from as u32 + 1, either: two[1].either.clone() }
+        }));
         rewritten += &both_orders(&run, number);
         at = run[run.len() - 1].end;
     }
@@ -125,7 +98,7 @@ struct Statement {
     /// What it binds: the words between `let` and `=`.
     binds: Option<String>,
     text: String,
-    mark: Option<OrderMark>,
+    either: Option<String>,
     /// It can stand before the statement before it.
     follows: bool,
 }
@@ -184,10 +157,11 @@ fn statement(lines: &[&str], at: usize) -> Option<Statement> {
     if !plain || leaves || !ACCESSES.iter().any(|access| code.contains(access)) || code.contains("tally.") {
         return None;
     }
-    let mark = lines[at..from].iter().find_map(|line| OrderMark::read(line));
+    let either = lines[at..from].iter().find_map(|line| line.trim_start().strip_prefix(MARK));
+    let either = either.map(str::to_owned);
     let binds =
         code.strip_prefix("let ").and_then(|rest| rest.split_once(" =")).map(|(binds, _)| binds.to_owned());
-    Some(Statement { from, end: last + 1, binds, text, mark, follows: true })
+    Some(Statement { from, end: last + 1, binds, text, either, follows: true })
 }
 
 /// The statements in their order, or with one pair exchanged.
@@ -245,9 +219,9 @@ impl A {
     #[test]
     fn neighbours_that_do_not_depend_on_each_other_are_pairs() {
         let (rewritten, pairs) = rewrite(TEXT, 5);
-        let found: Vec<_> = pairs.iter().map(|pair| (pair.number, pair.line, pair.mark.clone())).collect();
-        let either = OrderMark::Either("no CPU reads both.".to_owned());
-        assert_eq!(found, [(5, 5, Some(either)), (6, 8, None), (7, 9, None)]);
+        let found: Vec<_> =
+            pairs.iter().map(|pair| (pair.number, pair.line, pair.either.as_deref())).collect();
+        assert_eq!(found, [(5, 5, Some("no CPU reads both.")), (6, 8, None), (7, 9, None)]);
         assert!(rewritten.contains("let c;\nlet d;\nif crate::primitive::is_exchanged(6) {"), "{rewritten}");
         assert!(rewritten.contains("        other();\n"), "{rewritten}");
     }

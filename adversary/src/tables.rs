@@ -9,7 +9,7 @@ use std::fmt;
 use ceasefire::{Access, Entry, PageSize, Translation};
 use ceasefire_atomics::{AtomicU64, Ordering};
 
-use crate::hardware::{Frame, Hardware};
+use crate::hardware::{Accessed, Frame, Hardware};
 use crate::paging::{Paging, Read, Shape};
 use crate::rule::Rule;
 use crate::tlb::{Filled, Tag};
@@ -182,8 +182,8 @@ struct Mapping {
     page: u64,
     frame: u32,
     allocation: u32,
-    /// Every access through it is a store there.
-    used: u32,
+    /// The accesses through it.
+    used: Accessed,
     /// No CPU may use it any more, by this rule.
     ended: Option<Rule>,
     /// No CPU may store through it any more, by this rule.
@@ -210,7 +210,7 @@ impl Tables {
     pub(crate) fn mapping(&self, hardware: &Hardware, tag: Tag, page: u64, frame: u32) -> u32 {
         let allocation = hardware.allocation(frame);
         let mut mappings = self.mappings.borrow_mut();
-        let used = hardware.add_used();
+        let used = hardware.add_accessed();
         mappings.push(Mapping { page, frame, allocation, used, ended: None, narrowed: None });
         hardware.warm(tag, page);
         mappings.len() as u32 - 1
@@ -255,12 +255,8 @@ impl Paging for Tables {
         exchanged.is_ok().then_some(read(marked, old.stood))
     }
 
-    fn used(&self, entry: &Filled) -> Option<u32> {
+    fn used(&self, entry: &Filled) -> Option<Accessed> {
         Some(self.mappings.borrow()[entry.number as usize].used)
-    }
-
-    fn all_used(&self) -> Vec<u32> {
-        self.mappings.borrow().iter().map(|mapping| mapping.used).collect()
     }
 
     fn judge(&self, entry: &Filled, frame: Frame, store: bool) -> Option<(Rule, String)> {

@@ -118,7 +118,7 @@ impl Invalidation {
 
     /// Whether it removes an entry. A page by its address removes the entry that covers the address, of whatever size;
     /// addresses lie a page of the stated size apart.
-    fn removes(&self, entry: &Filled) -> bool {
+    pub(crate) fn removes(&self, entry: &Filled) -> bool {
         if !self.tagged(entry.tag) || entry.at > self.before {
             return false;
         }

@@ -9,7 +9,7 @@ use crate::flush::Flush;
 use crate::lazy::Ledger;
 use crate::platform::Platform;
 use crate::space::{Reading, Tagged};
-use crate::transport::GlobalAsids;
+use crate::transport::{GlobalAsids, Progress};
 use crate::{AddressSpace, Asid, AtomicCpuSet, Cpu, CpuId, CpuSet, Engine, Generation, Root, SpaceId, Stamp};
 
 /// A space with this number, which has an ASID from birth or is on slots.
@@ -30,6 +30,25 @@ pub const fn asid(number: u16) -> Asid {
 /// Whether any guard of the engine was removed.
 pub fn is_whole<P: Platform>(engine: &Engine<P>) -> bool {
     engine.removed.stands(u64::MAX)
+}
+
+/// The order of `Engine::retag`: the CPU runs `space` under an ASID, its own or a global one, once it has loaded the
+/// root.
+pub fn run_under<S>(
+    cpu: &Cpu<S>,
+    space: &AddressSpace,
+    (asid, global): (Asid, bool),
+    load_root: impl FnOnce(),
+) {
+    cpu.seen.set_loaded(SpaceId::SWITCHING);
+    load_root();
+    cpu.seen.set_tag(asid, global);
+    cpu.seen.set_loaded(space.id());
+}
+
+/// Whether `Progress::of` finds that the CPU has made the transition that `reading` shows.
+pub fn has_moved<S>(cpu: &Cpu<S>, space: &AddressSpace, reading: TagReading) -> bool {
+    Progress::of(&cpu.seen, space.id(), reading.0) == Progress::Moved
 }
 
 /// `AtomicCpuSet::insert`.
@@ -262,6 +281,11 @@ impl fmt::Debug for TagReading {
 /// `Tag::read`.
 pub fn tag(space: &AddressSpace) -> TagReading {
     TagReading(space.tag.read())
+}
+
+/// `AddressSpace::to_load`.
+pub fn to_load(space: &AddressSpace) -> (Option<Asid>, Generation) {
+    space.to_load()
 }
 
 /// `Tag::claim`.

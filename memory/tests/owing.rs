@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ceasefire::{Batch, Condition, PageSize, Payment, Platform, Schedule, Stamp};
 use ceasefire_memory::{
-    Config, Frame, FrameNumber, Lazy, Machine as _, Moved, NodeId, OfflineError, Pages, PAGE_BYTES,
+    Config, Frame, FrameNumber, Lazy, Machine as _, Moved, NodeId, ObjectId, OfflineError, Pages, PAGE_BYTES,
 };
 
 use crate::common::owing::{
@@ -516,6 +516,25 @@ fn a_page_of_a_file_that_owes_arrives_while_a_private_copy_of_it_moves() {
     assert!(rig.platform().all_done());
     assert_eq!((rig.load(&space, private), rig.load(&space, shared)), (Ok(5), Ok(0)));
     common::finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn a_file_is_settled_before_its_contents_change() {
+    let truncate = |rig: &Rig, file| rig.memory.truncate(file, 0).unwrap();
+    // The device may have a newer version.
+    let invalidate = |rig: &Rig, file| rig.memory.invalidate(file, 0, 1).unwrap();
+    for change in [truncate as fn(&Rig, ObjectId), invalidate] {
+        let rig = Rig::by_hand(lazily(bounds()));
+        let free = rig.memory.free_frames();
+        let space = rig.memory.new_space().unwrap();
+        let file = rig.memory.create_file(1).unwrap();
+        let start = rig.memory.map_shared(&space, file, 0, Pages::new(1), false).unwrap();
+        read_and_move(&rig, &space, start);
+        assert!(rig.platform().caches(1, start), "CPU 1 owes");
+        change(&rig, file);
+        assert!(!rig.platform().caches(1, start));
+        common::finish(&rig, space, &[file], free);
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Accesses of programs, of the kernel to its ranges, and of devices: by an entry, or by a walk that fills one.
 
 use super::walks::Walk;
-use super::{Core, Frame, Hardware};
-use crate::tlb::{Filled, Invalidation, Tag};
+use super::{Core, Hardware};
+use crate::tlb::{Invalidation, Tag};
 
 impl Hardware {
     /// An access of the program that runs here, or of the kernel to its ranges. Returns the frame; `None` if it faults.
@@ -127,40 +127,8 @@ impl Hardware {
         let before = self.tick();
         let flush = ceasefire::Flush::ALL;
         device.tlb.borrow_mut().forget(Invalidation { tag: None, flush, before, drains: true });
-        self.outlast();
+        self.know_idle(self.cores.len());
         self.pause();
-    }
-
-    /// An access lands in a frame.
-    fn touch(&self, entry: &Filled, store: bool) {
-        let Frame { content, stored, .. } = self.frames.borrow()[entry.frame as usize];
-        let mut views = self.views.borrow_mut();
-        views.touch(self.me(), content);
-        if let Some(used) = self.paging.used(entry) {
-            views.touch(self.me(), used);
-        }
-        if store {
-            views.touch(self.me(), stored);
-        }
-    }
-
-    /// A location for the accesses through a mapping: each is a store there.
-    pub(crate) fn add_used(&self) -> u32 {
-        self.views.borrow_mut().add(0)
-    }
-
-    /// Whether this CPU must know of the last access there, and does not.
-    pub(crate) fn misses(&self, used: u32) -> bool {
-        self.looks() && !self.views.borrow().knows(self.me(), used)
-    }
-
-    /// Every access by the hardware so far has happened before what this CPU does next: an invalidation of all TLBs, or
-    /// of a device's, is done.
-    pub(crate) fn outlast(&self) {
-        let mut views = self.views.borrow_mut();
-        let frames = self.frames.borrow();
-        let accessed = frames.iter().flat_map(|frame| [frame.content, frame.stored]);
-        accessed.chain(self.paging.all_used()).for_each(|location| views.teach(self.me(), location));
     }
 
     /// Whether every access that was translated before now has landed.

@@ -10,7 +10,6 @@ impl Hardware {
     pub(crate) fn forget(&self, thread: usize, mut what: Invalidation, stored: Option<&View>) {
         let core = &self.cores[thread];
         what.drains = self.keeps(Promise::WalksEnd);
-        what.tag = what.tag.map(|tag| self.tag(tag));
         if what.drains {
             core.drained.set(core.drained.get() + 1);
         }
@@ -29,9 +28,8 @@ impl Hardware {
                 device.tlb.borrow_mut().forget(what);
             }
         }
-        if !self.devices.is_empty() {
-            self.outlast();
-        }
+        let cpus = self.cores.len();
+        self.know(|thread, entry| thread >= cpus && what.removes(entry));
     }
 
     /// What this CPU has stored, walks see from here on.

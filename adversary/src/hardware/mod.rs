@@ -8,6 +8,7 @@
 mod accesses;
 mod frames;
 mod invalidations;
+mod knowledge;
 mod memories;
 mod walks;
 
@@ -27,6 +28,8 @@ use crate::schedule::{below, give_up, steps};
 use crate::sites::{Access, Site};
 use crate::timeline::Timeline;
 use crate::tlb::{Invalidation, Tag, Tlb};
+pub(crate) use knowledge::Accessed;
+use knowledge::Landed;
 pub(crate) use memories::Memories;
 
 /// What a machine is like.
@@ -92,10 +95,10 @@ pub(crate) struct Frame {
     since: u64,
     /// When it was last declared clean.
     pub(crate) clean: u64,
-    /// Its content: every access is a store there.
-    content: u32,
-    /// Every store to it is a store there.
-    stored: u32,
+    /// The accesses to it.
+    content: Accessed,
+    /// The stores to it.
+    stored: Accessed,
 }
 
 /// A rule that was broken, and how.
@@ -117,6 +120,8 @@ pub(crate) struct Hardware {
     hot: RefCell<Vec<(Tag, u64)>>,
     pub(crate) kernel_root: Cell<Option<(u32, u32)>>,
     views: RefCell<Memory>,
+    /// The accesses to frames, oldest first.
+    landed: RefCell<Vec<Landed>>,
     /// For each location, the values that were stored there, and when.
     stored: RefCell<Vec<Vec<(u64, u64)>>>,
     /// The location that a walker has read last, and how many newer values it had.
@@ -164,24 +169,22 @@ impl Hardware {
     ) -> Self {
         let threads = model.cpus + model.devices;
         let atomic = !model.removed.contains(&Removed::Promise(Promise::MultiCopyAtomic));
-        let mut views = Memory::new(threads, atomic);
-        let frames = (0..model.frames)
-            .map(|_| Frame { content: views.add(0), stored: views.add(0), ..Frame::default() })
-            .collect();
+        let views = Memory::new(threads, atomic);
         let weakened = model.removed.iter().find_map(|removed| match removed {
             Removed::Ordering(access, to) => Some((*access, *to)),
             _ => None,
         });
         let exchanged = model.removed.iter().any(|removed| matches!(removed, Removed::Order(_)));
-        Self {
+        let machine = Self {
             model,
             cores: (0..model.cpus).map(|_| Core::default()).collect(),
             devices: (0..model.devices).map(|_| Device::default()).collect(),
             paging,
-            frames: RefCell::new(frames),
+            frames: RefCell::default(),
             hot: RefCell::default(),
             kernel_root: Cell::new(None),
             views: RefCell::new(views),
+            landed: RefCell::default(),
             stored: RefCell::default(),
             walked: Cell::new((0, 0)),
             way: RefCell::default(),
@@ -202,7 +205,11 @@ impl Hardware {
             given_back: RefCell::default(),
             timeline: RefCell::new(Timeline::new(threads, model.devices, recorded)),
             broken: RefCell::new(None),
-        }
+        };
+        let frame =
+            |_| Frame { content: machine.add_accessed(), stored: machine.add_accessed(), ..Frame::default() };
+        machine.frames.replace((0..model.frames).map(frame).collect());
+        machine
     }
 
     /// The tag as this hardware knows it: without ASIDs, all entries are alike.

@@ -97,17 +97,26 @@ fn raises_and_reads_the_tag(kernel: &Kernel) {
     assert!(!slots_alone || read == 0 || read >= raised, "CPU 2 is under a tag that the flush did not cover");
 }
 
-fn gives_an_asid(kernel: &Kernel) {
+fn adopts(kernel: &Kernel) {
     assert!(cores::claim(&kernel.cores.space), "no other CPU claims it");
     assert!(cores::adopt(&kernel.cores.space, cores::asid(9)).is_none(), "the space lives");
+}
+
+fn gives_an_asid(kernel: &Kernel) {
+    adopts(kernel);
     kernel.raise(1);
+}
+
+/// CPU 1 runs the space under another ASID, a global one or its own.
+fn runs_under(kernel: &Kernel, tag: (Asid, bool)) {
+    // Loading a root is a full barrier.
+    cores::run_under(&kernel.cores.cpus[1], &kernel.cores.space, tag, || fence(Ordering::SeqCst));
 }
 
 /// A CPU that loads the space reads the tag, and then the generation.
 fn reads_the_tag_and_the_generation(kernel: &Kernel) {
-    let space = &kernel.cores.space;
-    let (tag, generation) = (cores::tag(space).asid(), space.generation().get());
-    kernel.cores.found[2].set(tag.map_or(0, |_| generation));
+    let (asid, newest) = cores::to_load(&kernel.cores.space);
+    kernel.cores.found[2].set(asid.map_or(0, |_| newest.get()));
     kernel.raise(2);
 }
 
@@ -677,6 +686,66 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         source: "contract, AtomicCpuSet",
         guards: CONSISTENT,
         programs: &[flushes_each_round, joins_each_round, joins_each_round],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O28-page-used-under-the-old-tag",
+        source: "contract, transport::transition",
+        before: |kernel| {
+            runs_under(kernel, (cores::asid(1), false));
+            adopts(kernel);
+        },
+        programs: &[
+            |kernel| {
+                let reading = cores::tag(&kernel.cores.space);
+                while !cores::has_moved(&kernel.cores.cpus[1], &kernel.cores.space, reading) {
+                    kernel.hardware().yield_here();
+                }
+                let used = kernel.cores.flushed[1].load(Ordering::Relaxed);
+                assert_eq!(used, 1, "CPU 1 has moved, and what it did under its old tag is not seen");
+            },
+            |kernel| {
+                kernel.cores.flushed[1].store(1, Ordering::Relaxed);
+                runs_under(kernel, (cores::asid(9), true));
+            },
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O29-switch-while-an-asid-comes-and-goes",
+        source: "contract, transport::transition",
+        before: adopts,
+        programs: &[
+            |kernel| {
+                // A flush ends the transition if it finds no CPU.
+                let space = &kernel.cores.space;
+                let reading = cores::tag(space);
+                if space.cpus().is_empty() {
+                    cores::end(space, reading);
+                }
+            },
+            |kernel| {
+                // A flush by broadcast alone, which passes over CPU 2. Another takes the ASID away.
+                let space = &kernel.cores.space;
+                let raised = cores::raise(space).get();
+                let reading = cores::tag(space);
+                let left = !reading.is_in_transition() && cores::leave(space, reading);
+                kernel.wait_for(2);
+                let read = kernel.cores.found[2].get();
+                assert!(
+                    !left || read == 0 || read >= raised,
+                    "CPU 2 trusts its slot, which the flush passed over"
+                );
+            },
+            |kernel| {
+                let space = &kernel.cores.space;
+                cores::join(space.cpus(), cpu(2));
+                fence(Ordering::SeqCst);
+                let (asid, newest) = cores::to_load(space);
+                kernel.cores.found[2].set(if asid.is_none() { newest.get() } else { 0 });
+                kernel.raise(2);
+            },
+        ],
         ..PLAIN
     },
 ];

@@ -13,4 +13,4 @@ mod state;
 pub(crate) use request::{Asked, Posted};
 pub(crate) use slots::{Flushed, Slots};
 pub use state::Cpu;
-pub(crate) use state::{Loaded, Own, Reach};
+pub(crate) use state::{Loaded, Own, Reach, Seen};

@@ -61,9 +61,10 @@ impl Seen {
         self.lazy.store(lazy, Ordering::Release);
     }
 
+    /// Relaxed: a flush that passes over a CPU for this reason goes on to look at how far the CPU has come with the
+    /// transition, and acquires there what the CPU did under its old tag.
     pub(crate) fn is_global(&self) -> bool {
-        // Unseen down to Relaxed: the adversary's machine reads no old contents of a page.
-        self.tag.load(Ordering::Acquire) & GLOBAL != 0
+        self.tag.load(Ordering::Relaxed) & GLOBAL != 0
     }
 
     pub(crate) fn asid(&self) -> Asid {
@@ -72,7 +73,6 @@ impl Seen {
 
     /// Whether the loaded space runs under `asid`, a global one.
     pub(crate) fn runs_under(&self, asid: Asid) -> bool {
-        // Unseen down to Relaxed: the adversary's machine reads no old contents of a page.
         self.tag.load(Ordering::Acquire) == u32::from(asid.get()) | GLOBAL
     }
 

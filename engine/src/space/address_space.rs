@@ -122,6 +122,16 @@ impl AddressSpace {
         self.generation.load()
     }
 
+    /// What a CPU needs to know that is about to load the space, and has published that it is switching: the ASID as in
+    /// [`AddressSpace::asid`], and the newest flush.
+    #[inline]
+    pub(crate) fn to_load(&self) -> (Option<Asid>, Generation) {
+        // In this order: a flush that saw another tag than this one has raised the generation before.
+        let asid = self.asid();
+        let newest = self.generation();
+        (asid, newest)
+    }
+
     /// The CPUs at which a flush of the space looks: those that have it loaded, lazily or not, and those that left it
     /// lately ([`PLACES`](crate::PLACES)). A CPU that left may still hold entries; the generation in its ASID slot
     /// covers them.

@@ -153,10 +153,7 @@ impl<P: Platform> Engine<P> {
         // Published values come before the reads: see the start of the module's description. The set's atomic insertion
         // would suffice, but a CPU that kept its place does without.
         fence(Ordering::SeqCst);
-        // In this order: a flush that saw another tag than this one has raised the generation before.
-        let tag = space.asid();
-        // Unseen in the other order: a flush must stand still between its two accesses while an ASID comes and goes.
-        let newest = space.generation();
+        let (tag, newest) = space.to_load();
         // Equivalent mutant `replace == with !=`: it is read only where a test removes the guard.
         // Either order: under a global ASID the generation is not read.
         if tag.is_some() && (self.guarded(Guard::SecondCpu) || space.used_on.read() == Users::None) {

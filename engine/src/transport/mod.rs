@@ -19,3 +19,5 @@ mod transition;
 pub(crate) use global_asids::GlobalAsids;
 pub use pending::Pending;
 pub use retirement::StillLoaded;
+#[cfg(ceasefire_checked)]
+pub(crate) use transition::Progress;

@@ -15,7 +15,7 @@
 //! transition reads the set after the change, so a CPU that it does not find there finds the change.
 
 use super::shootdown::Ticket;
-use crate::cpu::{Asked, Flushed, Reach};
+use crate::cpu::{Asked, Flushed, Reach, Seen};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::flush::Flush;
 use crate::platform::Platform;
@@ -26,13 +26,34 @@ use crate::Engine;
 
 /// How far a CPU in a space's set has come with a transition of the space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(crate) enum Progress {
     /// It does not run the space, or runs it under the new tag.
     Moved,
     /// It runs the space under the old tag.
     Behind,
     /// It is switching, between any spaces, and may not make the transition.
     Switching,
+}
+
+impl Progress {
+    /// How far a CPU has come with the transition that `reading` shows. What a CPU did under the old tag has happened
+    /// before it is found to have moved: whoever frees a page next relies on that.
+    pub(crate) fn of(seen: &Seen, space: SpaceId, reading: Reading) -> Self {
+        let moved = match seen.loaded() {
+            SpaceId::SWITCHING => return Self::Switching,
+            loaded if loaded != space => true,
+            _ => match reading.tagged() {
+                Tagged::Adopting(asid) => seen.runs_under(asid),
+                Tagged::Leaving(asid) | Tagged::Ending(asid) => !seen.runs_under(asid),
+                Tagged::Slots | Tagged::Global(_) => true,
+            },
+        };
+        if moved {
+            Self::Moved
+        } else {
+            Self::Behind
+        }
+    }
 }
 
 impl<P: Platform> Engine<P> {
@@ -90,21 +111,7 @@ impl<P: Platform> Engine<P> {
 
     /// How far `cpu` has come with the transition that `reading` shows.
     pub(super) fn progress(&self, cpu: CpuId, space: &AddressSpace, reading: Reading) -> Progress {
-        let seen = &self.platform().cpu(cpu).seen;
-        let moved = match seen.loaded() {
-            SpaceId::SWITCHING => return Progress::Switching,
-            loaded if loaded != space.id() => true,
-            _ => match reading.tagged() {
-                Tagged::Adopting(asid) => seen.runs_under(asid),
-                Tagged::Leaving(asid) | Tagged::Ending(asid) => !seen.runs_under(asid),
-                Tagged::Slots | Tagged::Global(_) => true,
-            },
-        };
-        if moved {
-            Progress::Moved
-        } else {
-            Progress::Behind
-        }
+        Progress::of(&self.platform().cpu(cpu).seen, space.id(), reading)
     }
 
     /// Brings this CPU up to date with a space that has a global ASID, or that the CPU runs under one. True if it was
