@@ -410,6 +410,49 @@ fn whole_tables_move_to_where_no_table_was() {
 }
 
 #[test]
+fn pages_behind_an_empty_table_move_to_another_offset() {
+    let (rig, space) = shared_space(2048);
+    let free = rig.memory.free_frames() + 1;
+    let start = rig.memory.map_anonymous(&space, Pages::new(1024)).unwrap();
+    let used = [512, 513, 700, 1023];
+    used.iter().for_each(|&page| both(&rig, || rig.store(&space, at(start, page), page).unwrap()));
+    let (pages, to) = (Pages::new(1024), at(1 << 40, 5));
+    assert_eq!(rig.memory.remap(&space, start, pages, pages, Placement::At(to)), Ok(to));
+    both(&rig, || {
+        used.iter().for_each(|&page| assert_eq!(rig.load(&space, at(to, page)), Ok(page)));
+    });
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn a_mapping_grows_up_to_the_next() {
+    let (rig, space) = shared_space(512);
+    let free = rig.memory.free_frames() + 1;
+    let start = rig.memory.map_anonymous(&space, Pages::new(1)).unwrap();
+    assert_eq!(rig.memory.map_anonymous(&space, Pages::new(1)), Ok(start + HUGE));
+    let grow = |from, to| rig.memory.remap(&space, start, from, to, Placement::Here);
+    assert_eq!(grow(Pages::new(1), Pages::HUGE), Ok(start));
+    let more = Pages::new(513);
+    assert_eq!(grow(Pages::HUGE, more), Err(RemapError::NoRoom(more)));
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn a_mapping_grows_up_to_the_longest_file() {
+    let (rig, space) = shared_space(512);
+    let free = rig.memory.free_frames() + 1;
+    let file = rig.memory.create_file(1).unwrap();
+    let first = 1 << 31;
+    let start = rig.memory.map_shared(&space, file, first, Pages::new(1), false).unwrap();
+    let grow = |pages| rig.memory.remap(&space, start, Pages::new(1), Pages::new(pages), Placement::Here);
+    let longest = u64::from(u32::MAX) - u64::from(first);
+    let more = Pages::new(longest + 1);
+    assert_eq!(grow(longest + 1), Err(RemapError::NoRoom(more)));
+    assert_eq!(grow(longest), Ok(start));
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
 fn moved_mappings_of_files_show_the_same_pages_and_truncation_finds_them() {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;

@@ -589,6 +589,23 @@ fn locked_pages_are_there_and_stay() {
 }
 
 #[test]
+fn a_range_without_access_is_locked_for_later() {
+    let (rig, space, start, free) = stored(swapping(512, SLOTS), 2);
+    rig.memory.advise_page_out(&space, start, Pages::new(2)).unwrap();
+    rig.memory.protect(&space, start, Pages::new(2), Protection::None).unwrap();
+    assert_eq!(rig.memory.lock(&space, start, Pages::new(2)), Ok(()));
+    assert_eq!(rig.memory.statistics().swapped_in, 0, "nothing is brought in");
+    rig.memory.protect(&space, start, Pages::new(2), Protection::ReadWrite).unwrap();
+    assert_kept(&rig, &space, start, 2);
+    end(&rig, exhaust(&rig));
+    rig.run(&space);
+    assert_eq!(rig.memory.statistics().swapped_in, 2, "they stay");
+    assert_kept(&rig, &space, start, 2);
+    rig.memory.unlock(&space, start, Pages::new(2)).unwrap();
+    finish_all(&rig, space, free);
+}
+
+#[test]
 fn unlocked_pages_can_go_again() {
     let (rig, space, start, free) = stored(swapping(512, SLOTS), 4);
     rig.memory.lock(&space, start, Pages::new(4)).unwrap();

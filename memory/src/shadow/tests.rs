@@ -115,6 +115,14 @@ fn a_cpu_that_runs_another_space_is_excused_and_must_flush_before_it_is_back() {
 }
 
 #[test]
+fn the_first_free_frame_of_those_touched_is_named() {
+    let mut shadow = running();
+    shadow.hands_out(frame(2)).unwrap();
+    gone(&mut shadow, AT, 3);
+    assert_eq!(who(shadow.touches(frame(2), 3)), Some((Wrong::Accessed, 3, 0)));
+}
+
+#[test]
 fn a_broadcast_counts_after_its_wait_for_translations_cleared_before_its_start() {
     type Start = fn(&mut Shadow);
     let page: Start = |shadow| {
