@@ -51,9 +51,10 @@ pub(crate) trait Paging: fmt::Debug {
     /// hardware stores whatever it finds if it is not `atomic`.
     fn mark(&self, table: u32, index: usize, read: Read, store: bool, atomic: bool) -> Option<Read>;
 
-    /// Where accesses through this entry are counted, if the kernel asks for what a CPU knows of them.
-    fn used(&self, _: &Filled) -> Option<Accessed> {
-        None
+    /// An access through this entry is made. If the kernel asks for what a CPU knows of such accesses, it has this one
+    /// counted.
+    fn uses(&self, entry: &Filled, count: &dyn Fn(&mut Accessed)) {
+        let _ = (entry, count);
     }
 
     /// The rule that an access by this entry breaks, and how.

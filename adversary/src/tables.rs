@@ -210,7 +210,7 @@ impl Tables {
     pub(crate) fn mapping(&self, hardware: &Hardware, tag: Tag, page: u64, frame: u32) -> u32 {
         let allocation = hardware.allocation(frame);
         let mut mappings = self.mappings.borrow_mut();
-        let used = hardware.add_accessed();
+        let used = Accessed::default();
         mappings.push(Mapping { page, frame, allocation, used, ended: None, narrowed: None });
         hardware.warm(tag, page);
         mappings.len() as u32 - 1
@@ -255,8 +255,8 @@ impl Paging for Tables {
         exchanged.is_ok().then_some(read(marked, old.stood))
     }
 
-    fn used(&self, entry: &Filled) -> Option<Accessed> {
-        Some(self.mappings.borrow()[entry.number as usize].used)
+    fn uses(&self, entry: &Filled, count: &dyn Fn(&mut Accessed)) {
+        count(&mut self.mappings.borrow_mut()[entry.number as usize].used);
     }
 
     fn judge(&self, entry: &Filled, frame: Frame, store: bool) -> Option<(Rule, String)> {

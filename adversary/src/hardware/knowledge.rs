@@ -8,10 +8,10 @@
 use super::{Frame, Hardware};
 use crate::tlb::{Filled, Invalidation};
 
-/// A place whose accesses are counted: the content of a frame, what is stored there, or a mapping. Each thread has a
-/// location there, and each of its accesses is a store to it.
+/// A place whose accesses are counted: the content of a frame, what is stored there, or a mapping. From the first access
+/// on each thread has a location there, and each of its accesses is a store to it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Accessed(u32);
+pub(crate) struct Accessed(Option<u32>);
 
 /// An access, as a store to its thread's location.
 #[derive(Debug)]
@@ -23,32 +23,40 @@ pub(super) struct Landed {
 }
 
 impl Hardware {
-    /// A place that no thread has accessed yet.
-    pub(crate) fn add_accessed(&self) -> Accessed {
-        let first = self.views.borrow_mut().add(0);
-        for _ in 1..self.cores.len() + self.devices.len() {
-            self.views.borrow_mut().add(0);
-        }
-        Accessed(first)
-    }
-
     /// An access lands in a frame.
     pub(super) fn touch(&self, entry: &Filled, store: bool) {
-        let Frame { content, stored, .. } = self.frames.borrow()[entry.frame as usize];
-        let places = [Some(content), self.paging.used(entry), store.then_some(stored)];
-        let thread = self.me();
-        for Accessed(first) in places.into_iter().flatten() {
-            let location = first + thread as u32;
-            let number = self.views.borrow_mut().touch(thread, location);
-            self.landed.borrow_mut().push(Landed { thread, location, number, entry: *entry });
+        let mut frames = self.frames.borrow_mut();
+        let Frame { content, stored, .. } = &mut frames[entry.frame as usize];
+        self.count(content, entry);
+        if store {
+            self.count(stored, entry);
         }
+        self.paging.uses(entry, &|used| self.count(used, entry));
+    }
+
+    fn count(&self, Accessed(first): &mut Accessed, entry: &Filled) {
+        let (thread, mut views) = (self.me(), self.views.borrow_mut());
+        let first = *first.get_or_insert_with(|| {
+            let first = views.add(0);
+            for _ in 1..self.threads() {
+                views.add(0);
+            }
+            first
+        });
+        let location = first + thread as u32;
+        let number = views.touch(thread, location);
+        self.landed.borrow_mut().push(Landed { thread, location, number, entry: *entry });
     }
 
     /// Whether this CPU must know of the last accesses there, and does not.
     pub(crate) fn misses(&self, Accessed(first): Accessed) -> bool {
-        let threads = (self.cores.len() + self.devices.len()) as u32;
+        let Some(first) = first.filter(|_| self.looks()) else { return false };
         let views = self.views.borrow();
-        self.looks() && !(first..first + threads).all(|location| views.knows(self.me(), location))
+        !(first..first + self.threads()).all(|location| views.knows(self.me(), location))
+    }
+
+    fn threads(&self) -> u32 {
+        (self.cores.len() + self.devices.len()) as u32
     }
 
     /// An invalidation is done on all CPUs.

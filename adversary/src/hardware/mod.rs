@@ -175,12 +175,12 @@ impl Hardware {
             _ => None,
         });
         let exchanged = model.removed.iter().any(|removed| matches!(removed, Removed::Order(_)));
-        let machine = Self {
+        Self {
             model,
             cores: (0..model.cpus).map(|_| Core::default()).collect(),
             devices: (0..model.devices).map(|_| Device::default()).collect(),
             paging,
-            frames: RefCell::default(),
+            frames: RefCell::new(vec![Frame::default(); model.frames]),
             hot: RefCell::default(),
             kernel_root: Cell::new(None),
             views: RefCell::new(views),
@@ -205,11 +205,7 @@ impl Hardware {
             given_back: RefCell::default(),
             timeline: RefCell::new(Timeline::new(threads, model.devices, recorded)),
             broken: RefCell::new(None),
-        };
-        let frame =
-            |_| Frame { content: machine.add_accessed(), stored: machine.add_accessed(), ..Frame::default() };
-        machine.frames.replace((0..model.frames).map(frame).collect());
-        machine
+        }
     }
 
     /// The tag as this hardware knows it: without ASIDs, all entries are alike.
