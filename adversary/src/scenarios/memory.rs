@@ -5,8 +5,9 @@ use ceasefire::Schedule;
 use ceasefire_memory::sabotage::Guard;
 use ceasefire_memory::{Config, NodeLayout};
 
-use super::without;
+use super::{breaking, without};
 use crate::manager::Manager;
+use crate::promise::Promise;
 use crate::rule::Rule::{Words, R1, R2, R3, R5, R6};
 use crate::scenario::{Managing, Removed, Scenario, PLAIN};
 
@@ -71,6 +72,9 @@ fn two_groups(manager: &Manager) {
     manager.add_file(TOGETHER + 1);
     manager.add_shared(TOGETHER - 1, 2, false);
 }
+
+/// Mappings of one page, each of which needs a table of its own.
+const TABLES: usize = 4;
 
 /// Stores to the first page, says so, and stores again and again.
 fn stores(manager: &Manager) {
@@ -326,6 +330,43 @@ pub(super) static SCENARIOS: &[Scenario] = &[
                     manager.end();
                 },
                 |manager| loads(manager, 0),
+            ],
+            ..PLAYED
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M12-sync-beside-a-fault-that-makes-a-table",
+        source: "memory manager, page lock",
+        guards: &[(&[breaking(Promise::Consistent)], &[R5])],
+        manager: Some(Managing {
+            before: |manager| {
+                manager.add_space();
+                manager.add_file(1);
+                for _ in 0..TABLES {
+                    manager.map_file(&manager.space(0), 0, 1, true);
+                }
+            },
+            programs: &[
+                |manager| {
+                    for _ in 0..TABLES {
+                        manager.write(0);
+                        manager.sync();
+                    }
+                    manager.end();
+                },
+                |manager| {
+                    let space = manager.space(0);
+                    manager.run(&space);
+                    for (start, _) in manager.mappings(&space) {
+                        manager.store(start);
+                        manager.store(start);
+                    }
+                    manager.until_over(|| {
+                        manager.mappings(&space).iter().all(|&(start, _)| manager.store(start))
+                    });
+                    manager.leave();
+                },
             ],
             ..PLAYED
         }),

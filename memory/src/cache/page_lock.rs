@@ -5,6 +5,11 @@
 //! one only tries to take a second. Readers of a page need no lock, because a reference keeps the page. A task checks
 //! the lock only if it is about to make a page writable, or to take it for a huge page: while the page is locked, its
 //! bytes must not change.
+//!
+//! The lock and the walk to a page's mappings are a pair of store and load on both sides. One task locks a page, and then
+//! finds no table through which a space could map it. The other makes that table, and then finds the page unlocked. At
+//! least one must see the other, or a page becomes writable while it is written out. So these four accesses are
+//! sequentially consistent. Where the table exists, its lock orders the two.
 
 use core::fmt;
 

@@ -34,19 +34,19 @@ impl<P: Machine> Memory<P> {
         for above in (level + 1..=TOP).rev() {
             let table = self.platform().table(frame);
             let index = Table::index(address, above);
-            if table.get(index).is_none() {
+            if table.lower(index).is_none() {
                 let child = self.allocate(self.home())?;
                 self.zero(child.number(), 1);
                 self.platform().work(Work::TableChange, 1);
                 let lock = self.table_locks.of(frame).lock(self.platform());
                 if table.get(index).is_none() {
-                    table.set(index, Entry::table(child.into_number()));
+                    table.set_lower(index, Entry::table(child.into_number()));
                 } else {
                     drop(lock);
                     self.free(child);
                 }
             }
-            let entry = table.get(index);
+            let entry = table.lower(index);
             if entry.is_huge() {
                 return Ok(Found::Huge(frame));
             }

@@ -46,6 +46,17 @@ impl Table {
         Entry::from_bits(self.0[index].load(Ordering::Acquire))
     }
 
+    /// The current value of an entry that may lead to a lower table. Sequentially consistent, for a task that finds none
+    /// where another makes one: see the start of `page_lock`.
+    pub(super) fn lower(&self, index: usize) -> Entry {
+        Entry::from_bits(self.0[index].load(Ordering::SeqCst))
+    }
+
+    /// Sets an entry to a new lower table.
+    pub(super) fn set_lower(&self, index: usize, entry: Entry) {
+        self.0[index].store(entry.bits(), Ordering::SeqCst);
+    }
+
     /// Does the hardware's part when it uses a translation: sets the accessed and, for a store, the dirty bit, if the
     /// entry still is as the walk read it. Returns the new entry, or `None` if the entry has changed.
     pub fn mark_used(&self, index: usize, read: Entry, store: bool) -> Option<Entry> {

@@ -27,7 +27,7 @@ impl<P: Machine> Memory<P> {
     pub(crate) fn find_table(&self, space: &SpaceHandle<P>, address: u64) -> Found {
         let mut frame = space.root();
         for level in (1..=TOP).rev() {
-            let entry = self.platform().table(frame).get(Table::index(address, level));
+            let entry = self.platform().table(frame).lower(Table::index(address, level));
             if entry.is_huge() {
                 return Found::Huge(frame);
             }
