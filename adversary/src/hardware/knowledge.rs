@@ -69,7 +69,7 @@ impl Hardware {
         self.know(|of, _| of == thread);
     }
 
-    /// This CPU knows of the accesses that a thread made by an entry.
+    /// This CPU knows of the accesses of which `of` holds, by their threads and entries.
     pub(super) fn know(&self, of: impl Fn(usize, &Filled) -> bool) {
         let mut views = self.views.borrow_mut();
         for landed in self.landed.borrow().iter().filter(|landed| of(landed.thread, &landed.entry)) {
