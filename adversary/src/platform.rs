@@ -256,7 +256,9 @@ unsafe impl<S: System> Platform for Adverse<S> {
         while hardware.keeps(Promise::AccessesLand) && !hardware.has_landed(now) {
             hardware.yield_here();
         }
-        mine.iter().for_each(|(what, _)| hardware.know_done(what));
+        for (what, _) in &mine {
+            hardware.know_done(what);
+        }
         hardware.note(|| "waited".to_owned());
         hardware.step();
     }

@@ -415,11 +415,15 @@ fn pages_behind_an_empty_table_move_to_another_offset() {
     let free = rig.memory.free_frames() + 1;
     let start = rig.memory.map_anonymous(&space, Pages::new(1024)).unwrap();
     let used = [512, 513, 700, 1023];
-    used.iter().for_each(|&page| both(&rig, || rig.store(&space, at(start, page), page).unwrap()));
+    for page in used {
+        both(&rig, || rig.store(&space, at(start, page), page).unwrap());
+    }
     let (pages, to) = (Pages::new(1024), at(1 << 40, 5));
     assert_eq!(rig.memory.remap(&space, start, pages, pages, Placement::At(to)), Ok(to));
     both(&rig, || {
-        used.iter().for_each(|&page| assert_eq!(rig.load(&space, at(to, page)), Ok(page)));
+        for page in used {
+            assert_eq!(rig.load(&space, at(to, page)), Ok(page));
+        }
     });
     finish(&rig, space, &[], free);
 }
