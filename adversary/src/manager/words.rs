@@ -206,14 +206,14 @@ impl Words {
             };
             let mut there: Vec<_> =
                 self.mappings.iter().enumerate().filter(there).map(|(at, _)| at).collect();
-            // One that was there all the time has moved. If that one was unmapped meanwhile, the unmap passed over it, or
-            // it removed it and another one has moved.
-            let stayed = |at: &&usize| {
-                let other = &self.mappings[**at].life;
+            // One that was there all the time has moved, or either of two if a call before has moved the one or the other.
+            // If that one was unmapped meanwhile, the unmap passed over it, or it removed it and another one has moved.
+            let stayed = |at: &usize| {
+                let other = &self.mappings[*at].life;
                 other.start < life.start && other.end == u64::MAX
             };
-            if let Some(&at) = there.iter().find(stayed) {
-                there = vec![at];
+            if there.iter().any(|at| stayed(at)) {
+                there.retain(stayed);
             }
             for &at in &there {
                 let mut old = self.mappings[at].clone();
@@ -503,6 +503,23 @@ mod tests {
         assert!(!words.allows(8, 5, 9, 50, 50));
         words.stored(SPACE, 5, 10, 60, 61);
         assert!(words.allows(SPACE, 5, 10, 62, 62) && !words.allows(SPACE, 5, 9, 62, 62));
+    }
+
+    #[test]
+    fn either_of_two_mappings_that_may_have_moved_may_move_on() {
+        let mut words = Words::default();
+        words.file_made(1);
+        words.maps(SPACE, 1);
+        words.mapped(SPACE, Some(1..2), Some(0), 1..2);
+        // The mapping of the file is unmapped during the call, and memory is mapped in its place: either has moved.
+        words.unmapped(SPACE, 1, 20);
+        words.maps(SPACE, 21);
+        words.mapped(SPACE, Some(1..2), None, 21..22);
+        words.moved(SPACE, 1, 5, 10..30);
+        words.moved(SPACE, 5, 9, 40..50);
+        words.stored(SPACE, 9, 6, 60, 61);
+        assert!(words.allows(SPACE, 9, 6, 70, 70));
+        assert!(words.file_allows(0, 6, 70, 70) && words.file_allows(0, 0, 70, 70));
     }
 
     #[test]
