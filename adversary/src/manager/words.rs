@@ -212,7 +212,7 @@ impl Words {
                 let other = &self.mappings[*at].life;
                 other.start < life.start && other.end == u64::MAX
             };
-            if there.iter().any(|at| stayed(at)) {
+            if there.iter().any(stayed) {
                 there.retain(stayed);
             }
             for &at in &there {
