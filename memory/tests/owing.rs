@@ -450,12 +450,17 @@ fn hole_05_paying_with_interrupts_off_is_caught() {
     rig.platform().interrupts_off(|| rig.memory.engine().pay_all());
 }
 
+/// The node where the page that a CPU reads at an address is not.
+fn other_node(rig: &Rig, cpu: usize, start: u64) -> NodeId {
+    NodeId(u16::from(near(rig.platform().leads_to(cpu, start))))
+}
+
 /// CPU 1 reads a page of zeros, and then the page moves to the other node. Returns the old frame.
 fn read_and_move(rig: &Rig, space: &Space, start: u64) -> FrameNumber {
     rig.on(1, || rig.run(space));
     assert_eq!(rig.on(1, || rig.load(space, start)), Ok(0));
     let old = rig.platform().leads_to(1, start);
-    assert_eq!(rig.memory.move_pages(space, &[(start, NodeId(u16::from(near(old))))]), [Moved::There]);
+    assert_eq!(rig.memory.move_pages(space, &[(start, other_node(rig, 1, start))]), [Moved::There]);
     old
 }
 
@@ -505,8 +510,7 @@ fn a_page_of_a_file_that_owes_arrives_while_a_private_copy_of_it_moves() {
     let shared = rig.memory.map_shared(&space, file, 0, Pages::new(1), false).unwrap();
     rig.store(&space, private, 5).unwrap();
     assert_eq!(rig.load(&space, shared), Ok(0));
-    let away = |start| (start, NodeId(u16::from(near(rig.platform().leads_to(0, start)))));
-    let (copy, page) = (away(private), away(shared));
+    let (copy, page) = ((private, other_node(&rig, 0, private)), (shared, other_node(&rig, 0, shared)));
     let (inner, inner_space) = (rig.clone(), space.clone());
     rig.platform().at(Moment::Copy, move || {
         assert_eq!(inner.on(1, || inner.memory.move_pages(&inner_space, &[page])), [Moved::There]);

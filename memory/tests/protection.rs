@@ -29,6 +29,11 @@ fn both(rig: &Rig, body: impl Fn()) {
     }
 }
 
+/// Checks that both CPUs read in each of the first `pages` pages what was [`stored`] there.
+fn assert_kept(rig: &Rig, space: &Space, start: u64, pages: u64) {
+    both(rig, || (0..pages).for_each(|page| assert_eq!(rig.load(space, at(start, page)), Ok(page + 1))));
+}
+
 #[test]
 fn after_the_right_to_store_is_taken_no_cpu_stores() {
     let (rig, space, start, free) = stored(256, 6);
@@ -279,7 +284,7 @@ fn whole_tables_move_whatever_is_mapped_before_the_new_place() {
     let pages = Pages::new(1024);
     assert_eq!(rig.memory.remap(&space, start, pages, pages, Placement::At(to)), Ok(to));
     rig.platform().forget_hooks();
-    both(&rig, || (0..1024).for_each(|page| assert_eq!(rig.load(&space, at(to, page)), Ok(page + 1))));
+    assert_kept(&rig, &space, to, 1024);
     finish(&rig, space, &[], free);
 }
 
@@ -332,7 +337,7 @@ fn a_move_makes_only_the_tables_of_the_new_place() {
     let pages = Pages::new(3);
     rig.memory.remap(&space, start, pages, pages, Placement::At(to)).unwrap();
     assert_eq!(rig.memory.free_frames(), before, "one table is new, and one is not needed any more");
-    both(&rig, || (0..3).for_each(|page| assert_eq!(rig.load(&space, at(to, page)), Ok(page + 1))));
+    assert_kept(&rig, &space, to, 3);
     finish(&rig, space, &[], free);
 }
 
@@ -382,11 +387,7 @@ fn a_whole_table_moves_over_existing_pages() {
     let target = rig.memory.map_anonymous(&space, Pages::new(512)).unwrap();
     both(&rig, || rig.store(&space, at(target, 9), 5).unwrap());
     rig.memory.remap(&space, start, Pages::HUGE, Pages::HUGE, Placement::At(target)).unwrap();
-    both(&rig, || {
-        for page in 0..512 {
-            assert_eq!(rig.load(&space, at(target, page)), Ok(page + 1));
-        }
-    });
+    assert_kept(&rig, &space, target, 512);
     finish(&rig, space, &[], free);
 }
 
@@ -399,11 +400,7 @@ fn whole_tables_move_to_where_no_table_was() {
     // there of the tables above either.
     for to in [(1 << 40) - HUGE, (5 << 40) - HUGE, (3 << 40) - HUGE] {
         assert_eq!(rig.memory.remap(&space, from, pages, pages, Placement::At(to)), Ok(to));
-        both(&rig, || {
-            for page in 0..1024 {
-                assert_eq!(rig.load(&space, at(to, page)), Ok(page + 1));
-            }
-        });
+        assert_kept(&rig, &space, to, 1024);
         from = to;
     }
     finish(&rig, space, &[], free);

@@ -33,12 +33,17 @@ fn store(rig: &Rig, space: &Space, start: u64, pages: impl IntoIterator<Item = u
 
 /// A space that both CPUs run, with 4 tables of memory in which both have stored to the first 8 pages of each table.
 fn stored() -> (Rig, Space, u64, u64) {
-    let rig = Rig::by_hand(Config { lru_batch: 1, ..config(512) });
+    stored_to(512, touched())
+}
+
+/// The same memory on a machine with so many frames; the stores are to these pages.
+fn stored_to(frames: u32, pages: impl IntoIterator<Item = u64>) -> (Rig, Space, u64, u64) {
+    let rig = Rig::by_hand(Config { lru_batch: 1, ..config(frames) });
     let free = rig.memory.free_frames();
     let space = rig.memory.new_space().unwrap();
     both(&rig, || rig.run(&space));
     let start = rig.memory.map_anonymous(&space, Pages::new(4 * TABLE)).unwrap();
-    store(&rig, &space, start, touched());
+    store(&rig, &space, start, pages);
     (rig, space, start, free)
 }
 
@@ -94,12 +99,7 @@ fn a_long_range_is_flushed_table_by_table() {
 #[test]
 fn a_full_table_is_flushed_once() {
     for (advise, _) in CALLS {
-        let rig = Rig::by_hand(Config { lru_batch: 1, ..config(1024) });
-        let free = rig.memory.free_frames();
-        let space = rig.memory.new_space().unwrap();
-        both(&rig, || rig.run(&space));
-        let start = rig.memory.map_anonymous(&space, Pages::new(TABLE)).unwrap();
-        store(&rig, &space, start, 0..TABLE);
+        let (rig, space, start, free) = stored_to(1024, 0..TABLE);
         let table = [(start, Pages::new(TABLE))];
         assert_eq!(shootdowns(&rig, || advise(&rig, &space, &table).unwrap()), 1);
         finish(&rig, space, &[], free);
