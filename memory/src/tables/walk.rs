@@ -44,7 +44,7 @@ impl<P: Machine> Memory<P> {
         let mut frame = space.root();
         let mut level = TOP;
         while level > 1 {
-            let entry = self.platform().table(frame).get(Table::index(address, level));
+            let entry = self.platform().table(frame).lower(Table::index(address, level));
             if !entry.present() {
                 break;
             }
@@ -58,7 +58,7 @@ impl<P: Machine> Memory<P> {
     pub(crate) fn find_above(&self, space: &SpaceHandle<P>, address: u64) -> Found {
         let mut frame = space.root();
         for level in (2..=TOP).rev() {
-            let entry = self.platform().table(frame).get(Table::index(address, level));
+            let entry = self.platform().table(frame).lower(Table::index(address, level));
             if !entry.present() {
                 return Found::Nothing;
             }
