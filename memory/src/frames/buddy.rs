@@ -298,14 +298,17 @@ mod tests {
             for round in 0..rounds {
                 // Blocks of every order in turn and then single frames are taken, while debts settle and blocks mature.
                 let mut taken: Vec<(Frame, u32)> = Vec::new();
+                let mut numbers: Vec<u32> = Vec::new();
                 let mut orders = (0..ORDERS).chain(core::iter::repeat(0));
-                while taken.iter().map(|(_, order)| 1 << order).sum::<u32>() < count {
+                while numbers.len() < count as usize {
                     let order = orders.next().unwrap_or(0);
                     if let Some(frame) = buddy.allocate(&frames, order) {
                         let first = frame.number().get();
+                        prop_assert_eq!(first % (1 << order), 0, "a block that is not aligned to its size");
                         for number in first..first + (1 << order) {
                             let stamp = owed.remove(&number).unwrap_or(0);
                             prop_assert!(stamp <= settled, "frame {number} owes until {stamp}, settled is {settled}");
+                            numbers.push(number);
                         }
                         taken.push((frame, order));
                     } else if order == 0 {
@@ -317,12 +320,6 @@ mod tests {
                         settled += u64::from(matured == 0);
                         prop_assert!(settled < 1000, "frames were lost");
                     }
-                }
-                let mut numbers: Vec<u32> = Vec::new();
-                for (frame, order) in &taken {
-                    let first = frame.number().get();
-                    prop_assert_eq!(first % (1 << order), 0, "a block that is not aligned to its size");
-                    numbers.extend(first..first + (1 << order));
                 }
                 numbers.sort_unstable();
                 prop_assert_eq!(numbers, (start..start + count).collect::<Vec<_>>());

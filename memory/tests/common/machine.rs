@@ -160,8 +160,8 @@ impl Machine for Threads {
             }
             Event::Settled { store, first, last } => {
                 let mut all = self.left.lock().unwrap();
-                let found = |block: &&Block| block.store == store && (first..=last).contains(&block.index);
-                let found: Vec<Block> = all.keys().filter(found).copied().collect();
+                let [first, last] = [first, last].map(|index| Block { store, index });
+                let found: Vec<Block> = all.range(first..=last).map(|(block, _)| *block).collect();
                 let left: Vec<_> = found.iter().filter_map(|block| all.remove(block)).collect();
                 drop(all);
                 for frame in left.into_iter().flatten() {

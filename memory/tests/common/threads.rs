@@ -1,7 +1,7 @@
 //! The machine itself: its CPUs and frames, the violations that it saw, and how a CPU waits.
 
 use std::cell::Cell;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, Weak};
@@ -73,7 +73,7 @@ pub(crate) struct Threads {
     /// The places of tables that got the kernel's half and are not freed yet.
     pub(super) roots: Mutex<HashSet<usize>>,
     /// Frames that were let go while CPUs may read them, by the block of their page, until it is found again.
-    pub(super) left: Mutex<HashMap<Block, Vec<FrameNumber>>>,
+    pub(super) left: Mutex<BTreeMap<Block, Vec<FrameNumber>>>,
     pub(super) memory: OnceLock<Weak<Memory<Self>>>,
     pub(super) by_hand: bool,
     pub(super) clock: AtomicU64,
