@@ -275,9 +275,12 @@ mod tests {
 
     use super::*;
 
+    /// A page far from all others. Each look at all groups takes Miri seconds, so there it is in the fourth.
+    const FAR: u32 = if cfg!(miri) { 200_000 } else { u32::MAX - 1 };
+
     proptest! {
         #[test]
-        fn the_directory_behaves_like_a_map(at_first in prop_oneof![Just(0u32), 1u32..300], steps in prop::collection::vec((prop_oneof![0u32..300, 65_400u32..65_700, Just(u32::MAX - 1)], 0u32..5), 1..200)) {
+        fn the_directory_behaves_like_a_map(at_first in prop_oneof![Just(0u32), 1u32..300], steps in prop::collection::vec((prop_oneof![0u32..300, 65_400u32..65_700, Just(FAR)], 0u32..5), 1..200)) {
             let (mut pages, mut frames) = (Pages::stored(u64::from(at_first) * PAGE_BYTES), BTreeMap::new());
             let mut stored: BTreeMap<u32, bool> = (0..at_first).map(|page| (page, true)).collect();
             for (number, (index, action)) in (0..).zip(steps) {
