@@ -75,6 +75,11 @@ impl Workspace {
         self.target.join("sabotage")
     }
 
+    /// An example as the tests have built it.
+    pub(crate) fn tested_example(&self, name: &str) -> PathBuf {
+        self.sabotaged().join("debug/examples").join(name)
+    }
+
     /// Builds one example in release mode and returns the path of the program.
     pub(crate) fn example(&self, package: &str, name: &str) -> Result<PathBuf, Failure> {
         let mut build = self.cargo(&format!("build --release --quiet --package {package} --example {name}"));

@@ -42,7 +42,6 @@ const USERS: [User; 2] = [
         package: "ceasefire-machine",
         example: "own_workload",
         normal: TESTS,
-        // The tests have built it.
         sabotaged: TESTS,
         symbol: "ceasefire_memory..Memory$LT$P$GT$$GT$7guarded",
     },
@@ -56,9 +55,12 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
 
 fn check_user(workspace: &Workspace, user: &User) -> Result<(), Failure> {
     let User { package, example, normal, sabotaged, symbol } = user;
-    let build = |option: &str| format!("build {option} --package {package} --example {example}");
-    failure::run(&mut workspace.cargo(&build(normal.0)))?;
-    failure::run(&mut workspace.cargo_sabotaged(&build(sabotaged.0)))?;
+    let build = |of: &str, option: &str| format!("build {option} {of} --example {example}");
+    let alone = format!("--package {package}");
+    // With the features that dependencies have where the tests are built: they have built it then.
+    let of = if *sabotaged == TESTS { "--workspace" } else { &alone };
+    failure::run(&mut workspace.cargo(&build(&alone, normal.0)))?;
+    failure::run(&mut workspace.cargo_sabotaged(&build(of, sabotaged.0)))?;
     let program = |target: &Path, profile: &str| target.join(profile).join("examples").join(example);
     let normal = program(&workspace.target, normal.1);
     let sabotaged = program(&workspace.sabotaged(), sabotaged.1);
