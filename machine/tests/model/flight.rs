@@ -170,7 +170,7 @@ impl Flights {
             Flight::Access(access) => {
                 access.stranded = self.changes_of(access.space).any(|change| takes_away(change, access.page));
                 access.findings = self.findings(model, access);
-                access.disturbed = self.all().any(|old| matters(model, old, access));
+                access.disturbed = self.all().any(|old| self.matters(model, old, access));
             }
             Flight::Change(space, change) => {
                 let mut maybe = Vec::new();
@@ -240,7 +240,7 @@ impl Flights {
     pub(crate) fn collect(&mut self, model: &Model, cause: &Flight, own: Option<usize>) {
         for thread in (0..self.flights.len()).filter(|&thread| Some(thread) != own) {
             let Some(Flight::Access(access)) = &self.flights[thread] else { continue };
-            if !matters(model, cause, access) {
+            if !self.matters(model, cause, access) {
                 continue;
             }
             let now = self.findings(model, access);
@@ -252,6 +252,54 @@ impl Flights {
                     }
                 }
             }
+        }
+    }
+
+    /// Whether the result of an access may depend on an operation.
+    fn matters(&self, model: &Model, cause: &Flight, access: &Access) -> bool {
+        // A mapping may be there now that was not there when the access began.
+        let open = || access.findings.contains(&Finding::Fault(Fault::NotMapped));
+        // The pages of files to which it may lead: by the mapping that is there, or by one that is moving there.
+        let pages = || {
+            self.views(model, access.space, access.page).into_iter().filter_map(|view| match view {
+                View::Mapped { source, index, .. } => source.file().map(|file| (file, index)),
+                _ => None,
+            })
+        };
+        match cause {
+            Flight::Access(other) => {
+                // A store to a page that was given up also decides about its other words.
+                let open_page =
+                    matches!(other.target(), Some(Target::Own(id)) if !model.content(id).is_certain());
+                (other.word == access.word || open_page)
+                    && match other.target() {
+                        None => false,
+                        Some(Target::File(file, index)) => {
+                            pages().any(|page| page == (file, index)) || open()
+                        }
+                        Some(Target::Own(_)) => {
+                            other.space == access.space
+                                && (other.page == access.page || other.stranded || access.stranded)
+                        }
+                        Some(Target::Copy(..)) => other.space == access.space && other.page == access.page,
+                    }
+            }
+            Flight::Change(space, change) => match change {
+                Change::Truncate(file, _) | Change::Write(file, ..) => {
+                    pages().any(|(of, _)| of == *file) || access.stranded || open()
+                }
+                Change::Read(..) | Change::Attribute(_) => false,
+                Change::Unmap(range)
+                | Change::Protect(range, _)
+                | Change::Discard(range)
+                | Change::GiveUp(range) => *space == access.space && range.contains(&access.page),
+                Change::Fork(_) => *space == access.space && access.store.is_some(),
+                Change::Map => *space == access.space && open(),
+                Change::Remap(from, to, _) => {
+                    let onto = to.as_ref().map_or_else(open, |to| to.contains(&access.page));
+                    *space == access.space && (onto || from.contains(&access.page))
+                }
+            },
         }
     }
 
@@ -425,50 +473,6 @@ fn moved(model: &Model, space: usize, from: &Range<u64>, page: u64) -> View {
 /// Whether a change may leave a page without a mapping, so that another mapping may be made there.
 fn takes_away(change: &Change, page: u64) -> bool {
     matches!(change, Change::Unmap(range) | Change::Remap(range, ..) if range.contains(&page))
-}
-
-/// Whether the result of an access may depend on an operation.
-fn matters(model: &Model, cause: &Flight, access: &Access) -> bool {
-    // A mapping may be there now that was not there when the access began.
-    let open = || access.findings.contains(&Finding::Fault(Fault::NotMapped));
-    match cause {
-        Flight::Access(other) => {
-            let shown = || model.spaces[access.space].find(access.page);
-            // A store to a page that was given up also decides about its other words.
-            let open_page =
-                matches!(other.target(), Some(Target::Own(id)) if !model.content(id).is_certain());
-            (other.word == access.word || open_page)
-                && match other.target() {
-                    None => false,
-                    Some(Target::File(file, index)) => {
-                        let origin = shown().map(|area| (area.source.file(), area.index(access.page)));
-                        origin == Some((Some(file), index)) || open()
-                    }
-                    Some(Target::Own(_)) => {
-                        other.space == access.space
-                            && (other.page == access.page || other.stranded || access.stranded)
-                    }
-                    Some(Target::Copy(..)) => other.space == access.space && other.page == access.page,
-                }
-        }
-        Flight::Change(space, change) => match change {
-            Change::Truncate(file, _) | Change::Write(file, ..) => {
-                let shown = model.spaces[access.space].find(access.page).and_then(|area| area.source.file());
-                shown == Some(*file) || access.stranded || open()
-            }
-            Change::Read(..) | Change::Attribute(_) => false,
-            Change::Unmap(range)
-            | Change::Protect(range, _)
-            | Change::Discard(range)
-            | Change::GiveUp(range) => *space == access.space && range.contains(&access.page),
-            Change::Fork(_) => *space == access.space && access.store.is_some(),
-            Change::Map => *space == access.space && open(),
-            Change::Remap(from, to, _) => {
-                let onto = to.as_ref().map_or_else(open, |to| to.contains(&access.page));
-                *space == access.space && (onto || from.contains(&access.page))
-            }
-        },
-    }
 }
 
 fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
