@@ -241,7 +241,7 @@ fn an_experiment_that_was_not_named_and_cannot_run_is_skipped_with_a_line() {
 
 #[test]
 fn nodes_without_cpus_are_skipped() {
-    let mut text = include_str!("../../machine/machines/2-socket-intel.toml").to_owned();
+    let mut text = include_str!("../../sim/machine/machines/2-socket-intel.toml").to_owned();
     let node = "    { cpus = 32,";
     let far = "    { cpus = 0, memory = { value = 64, unit = \"GiB\", source = \"invented\" } },\n";
     text.insert_str(text.find(node).expect("a node"), far);
@@ -426,7 +426,7 @@ fn the_same_runs_make_the_same_page() {
 #[test]
 fn a_machine_may_be_a_file() {
     let folder = Folder::new();
-    let file = folder.write("good.toml", include_str!("../../machine/machines/1-socket.toml"));
+    let file = folder.write("good.toml", include_str!("../../sim/machine/machines/1-socket.toml"));
     let run =
         ["mmap-read", "--machine", &file, "--scale", "0.003", "--mechanism", "batched", "--repeats", "1"];
     assert_eq!(results(&run)[0]["machine"], "1-socket");
@@ -481,7 +481,7 @@ fn a_sweep_has_rows_for_each_number_of_threads_beside_its_published_figures() {
 
 #[test]
 fn only_broadcasts_need_asids_and_a_broadcast_of_no_pages_gives_a_warning() {
-    let good = include_str!("../../machine/machines/milan-36.toml");
+    let good = include_str!("../../sim/machine/machines/milan-36.toml");
     let run = |file: &str, mechanism: &str| {
         let run =
             ["compare", "tlb-flush2", "--quiet", "--repeats", "1", "--scale", "0.0002", "--threads", "2"];

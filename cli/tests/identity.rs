@@ -8,7 +8,7 @@ mod common;
 
 use common::{printed, Folder};
 
-const MACHINE: &str = include_str!("../../machine/machines/1-socket.toml");
+const MACHINE: &str = include_str!("../../sim/machine/machines/1-socket.toml");
 
 /// The forms of the results of one quick run of a machine file.
 struct Outputs {

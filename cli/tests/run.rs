@@ -88,7 +88,7 @@ fn a_built_in_workload_runs_by_name_and_a_copy_of_it_has_no_published_figures() 
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let original = &json["results"][1];
     assert!(original["published"].as_object().is_some_and(|figures| !figures.is_empty()));
-    let file = Workload::new("mmap-read", include_str!("../../experiments/workloads/mmap-read.toml"));
+    let file = Workload::new("mmap-read", include_str!("../../sim/experiments/workloads/mmap-read.toml"));
     let copy = &file.results(&["--machine", "1-socket", "--scale", "1/256"])[1];
     assert!(copy["published"].as_object().is_some_and(serde_json::Map::is_empty));
     for key in ["elapsed_s", "interrupts", "operations", "loads_compared", "time", "series"] {

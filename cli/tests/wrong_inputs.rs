@@ -9,7 +9,7 @@ mod common;
 
 use common::{ceasefire, command, refusal, refused, Folder};
 
-const MACHINE: &str = include_str!("../../machine/machines/1-socket.toml");
+const MACHINE: &str = include_str!("../../sim/machine/machines/1-socket.toml");
 
 /// A short run that broadcasts nothing and owes nothing.
 const RUN: &[&str] = &["compare", "tlb-flush2", "--machine", "milan-36", "--threads", "2", "--quiet"];
@@ -293,12 +293,12 @@ fn wrong_machine_files_are_answered_with_the_place_and_the_bound() {
 fn a_machine_that_is_too_small_is_answered_with_the_bound() {
     let folder = Folder::new();
     // The range does not fit on a node of 2 GiB, at any scale.
-    let text = include_str!("../../machine/machines/2-socket-intel.toml")
+    let text = include_str!("../../sim/machine/machines/2-socket-intel.toml")
         .replace("value = 64, unit = \"GiB\"", "value = 2, unit = \"GiB\"");
     folder.write("narrow.toml", &text);
     let parts = ["node 0 has 2048.0 MiB", "at least 5120 MiB"];
     refuses(&folder, &["migrate", "--machine", "narrow.toml"], &parts);
-    let text = include_str!("../../machine/machines/milan-36.toml");
+    let text = include_str!("../../sim/machine/machines/milan-36.toml");
     folder.write("no-asids.toml", &text.replace("asid_space = 4096", "asids = false"));
     let run = ["tlb-flush2", "--machine", "no-asids.toml", "--mechanism", "broadcast", "--scale", "0.0002"];
     refuses(&folder, &run, &["'broadcast' needs TLB entries with ASIDs"]);
@@ -459,7 +459,7 @@ fn no_two_options_name_one_file() {
         &[&run[..], &["--json", "machine.toml"]].concat(),
         &["--machine and --json name the same"],
     );
-    let matrix = include_str!("../../machine/latencies/intel-core-i7-6700k.csv");
+    let matrix = include_str!("../../sim/machine/latencies/intel-core-i7-6700k.csv");
     folder.write("matrix.csv", matrix);
     folder.write("measured.toml", &MACHINE.replace("intel-core-i7-6700k.csv", "matrix.csv"));
     let part = "the machine and --csv name the same file: matrix.csv";

@@ -1,4 +1,4 @@
-//! Bytes as recordings of other programs, and as formats of events with records. The fuzzer in `fuzz/` searches for some
+//! Bytes as recordings of other programs, and as formats of events with records. The fuzzer in `check/fuzz/` searches for some
 //! that are not read as they must be, and those that it kept are read with every `cargo test`.
 
 use std::io::{Cursor, Write as _};

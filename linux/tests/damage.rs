@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use reader::Trace;
 
-#[path = "../../perfetto/tests/reader/mod.rs"]
+#[path = "../../sim/perfetto/tests/reader/mod.rs"]
 mod reader;
 
 /// One thing that happens to a file.

@@ -10,7 +10,7 @@ use ceasefire_linux::recording::{Facts, Recording, RecordingError, Row, Writer};
 use ceasefire_linux::shootdowns::Tracker;
 use reader::{Slice, Trace};
 
-#[path = "../../perfetto/tests/reader/mod.rs"]
+#[path = "../../sim/perfetto/tests/reader/mod.rs"]
 mod reader;
 
 /// The tracks of the run and of the rate of interrupts.

@@ -273,7 +273,7 @@ class Workloads(unittest.TestCase):
             self.assertEqual(f"ceasefire: {refused.exception}\n", command("run", str(path)).stderr)
 
     def test_an_assignment_to_a_parameter_is_checked(self):
-        path = pathlib.Path(__file__).parents[2] / "experiments/workloads/wasm-pool.toml"
+        path = pathlib.Path(__file__).parents[2] / "sim/experiments/workloads/wasm-pool.toml"
         workload = ceasefire.Workload(path)
         self.assertEqual((list(workload), len(workload)), (["batch"], 1))
         self.assertEqual(workload["batch"], ["1", "10", "100", "1000"])
@@ -298,7 +298,7 @@ class Workloads(unittest.TestCase):
         self.assertEqual(result.report["experiment"], experiment.name)
 
     def test_a_workload_file_runs_by_its_path_and_as_an_object(self):
-        path = pathlib.Path(__file__).parents[2] / "experiments/workloads/mmap-read.toml"
+        path = pathlib.Path(__file__).parents[2] / "sim/experiments/workloads/mmap-read.toml"
         workload = ceasefire.Workload(path)
         [experiment] = workload.experiments
         options = {"machine": "1-socket", "scale": 1 / 256, "oracle": False}

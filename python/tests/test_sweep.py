@@ -117,7 +117,7 @@ class Objects(InFolder):
         self.assertEqual(row.point, study.point(3).id)
 
     def test_a_study_in_another_process_finds_the_files_of_its_folder(self):
-        machine = pathlib.Path(__file__).parents[2] / "machine/machines/2-socket-intel.toml"
+        machine = pathlib.Path(__file__).parents[2] / "sim/machine/machines/2-socket-intel.toml"
         shutil.copy(machine, self.folder / "own.toml")
         path = self.folder / "own-study.toml"
         path.write_text(ceasefire.Study(STUDY).text.replace("2-socket-intel", "own.toml"))

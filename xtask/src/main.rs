@@ -41,7 +41,7 @@ tasks:
                                     --quick      only the instruction counts: exact, within a minute
                                     --json FILE  the results as JSON; - for standard output, without tables
   guests [6.1|6.12|7.2]...        records loads on Linux guests of these kernels; needs Debian's `qemu-system-x86`
-  linux fetch|build               the sources of Linux 7.2 with the series of linux-lazy/, and a kernel with and without it
+  linux fetch|build               the sources of Linux 7.2 with the series of ports/linux/, and a kernel with and without it
   linux boot [--tiers] [--append PARAMETERS] stock|lazy|debug [COMMAND]
                                   one of them in QEMU; needs Debian's `qemu-system-x86`, `busybox-static`, `e2fsprogs`
   linux test [SECONDS]            the series' own test on it (60)

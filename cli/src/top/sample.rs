@@ -230,7 +230,7 @@ mod tests {
         let line = sample(4).json();
         assert_eq!(line.lines().count(), 1);
         let value: serde_json::Value = serde_json::from_str(&line).expect("JSON");
-        let book = include_str!("../../../docs/src/top.md");
+        let book = include_str!("../../../docs/src/linux/top.md");
         let mut objects = vec![&value];
         while let Some(object) = objects.pop() {
             for (key, inner) in object.as_object().expect("an object") {

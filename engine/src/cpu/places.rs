@@ -8,7 +8,7 @@
 //!
 //! A place that is kept costs a flush one look: it reads in the CPU's own record that the CPU runs another space, and
 //! passes over it. (Linux keeps places until a flush finds them, once a second: commit 209954cbc7d0.
-//! docs/src/results.md has the measurement that decided the number here.)
+//! docs/src/results/results.md has the measurement that decided the number here.)
 
 use crate::limits::PLACES;
 use crate::space::{AddressSpace, SpaceId};

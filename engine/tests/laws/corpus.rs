@@ -1,4 +1,4 @@
-//! Histories as bytes. The fuzzer in `fuzz/` searches for bytes whose history breaks a rule, and those that it kept are
+//! Histories as bytes. The fuzzer in `check/fuzz/` searches for bytes whose history breaks a rule, and those that it kept are
 //! played with every `cargo test`.
 
 use ceasefire::{Payment, Schedule};

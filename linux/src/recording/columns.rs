@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn the_book_has_every_column() {
-        let book = include_str!("../../../docs/src/record.md");
+        let book = include_str!("../../../docs/src/linux/record.md");
         let rows = book.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |"));
         let rows: Vec<(&str, &str)> = rows.filter_map(|row| row.split_once("` | ")).collect();
         let columns: Vec<_> = COLUMNS.iter().map(|column| (column.name, column.meaning)).collect();

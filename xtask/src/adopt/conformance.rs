@@ -31,7 +31,7 @@ impl Verdict {
     }
 }
 
-/// Runs the kernel `adopt/ostd/conformance` on both, prints a table, and fails if anything but a pass is found on the
+/// Runs the kernel `ports/ostd/conformance` on both, prints a table, and fails if anything but a pass is found on the
 /// engine. As published, ostd uses no PCIDs, so Bochs shows nothing new of it, and runs the engine alone.
 pub(super) fn compare(ostd: &Ostd, cpus: u32) -> Result<(), Failure> {
     let published = match ostd.emulator() {

@@ -1,6 +1,6 @@
 //! `cargo xtask adopt ostd`: ostd, a framework for kernels that others wrote, on this project's engine.
 //!
-//! ostd is fetched from the registry in the version that `adopt/ostd` is for. Our files are laid over its own, and a few
+//! ostd is fetched from the registry in the version that `ports/ostd` is for. Our files are laid over its own, and a few
 //! lines are edited. Then its own tests run in QEMU, without KVM, on x86-64 or riscv64, or in Bochs, which has PCIDs; or
 //! `rounds` counts what unmaps cost, beside ostd as it is published.
 //!

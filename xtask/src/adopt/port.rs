@@ -16,7 +16,7 @@ const VERSION: &str = "0.19.0";
 /// The version of the crate `unwinding`. Later ones do not build with the toolchain that ostd pins.
 const UNWINDING: &str = "0.2.10";
 
-/// An architecture for which ostd is built. `adopt/ostd/OSDK.toml` has a scheme for each.
+/// An architecture for which ostd is built. `ports/ostd/OSDK.toml` has a scheme for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arch {
     X86_64,
@@ -110,7 +110,7 @@ pub(super) struct Ostd {
     tool: PathBuf,
 }
 
-/// A part of the port: files to lay over ostd's own, and edits of others. Each is a folder of `adopt/ostd`.
+/// A part of the port: files to lay over ostd's own, and edits of others. Each is a folder of `ports/ostd`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layer {
     /// The engine.
@@ -168,7 +168,7 @@ impl Ostd {
             return Err(Failure::new(format!("{emulator:?} needs Debian's {}", missing.join(", "))));
         }
         let workspace = Workspace::load()?;
-        let (ours, made) = (workspace.root.join("adopt/ostd"), workspace.target.join("adopt/ostd"));
+        let (ours, made) = (workspace.root.join("ports/ostd"), workspace.target.join("ports/ostd"));
         let channel = channel(&read(&ours.join("rust-toolchain.toml"))?)?;
         toolchain(&channel, arch)?;
         let tool = tool(&channel, &made)?;
@@ -237,7 +237,7 @@ impl Ostd {
         text
     }
 
-    /// Copies the kernel `adopt/ostd/NAME` for ostd with these layers, and returns its folder.
+    /// Copies the kernel `ports/ostd/NAME` for ostd with these layers, and returns its folder.
     pub(super) fn kernel(&self, name: &str, layers: &[Layer]) -> Result<PathBuf, Failure> {
         let (from, to) = (self.ours.join(name), self.lay_out(layers)?.with_extension(name));
         for file in files(&from)? {
@@ -286,7 +286,7 @@ impl Ostd {
 /// The toolchain that ostd pins.
 fn channel(text: &str) -> Result<String, Failure> {
     let channel = text.lines().find_map(|line| line.strip_prefix("channel = \"")?.strip_suffix('"'));
-    Ok(channel.ok_or_else(|| Failure::new("adopt/ostd/rust-toolchain.toml names no channel"))?.to_owned())
+    Ok(channel.ok_or_else(|| Failure::new("ports/ostd/rust-toolchain.toml names no channel"))?.to_owned())
 }
 
 /// Installs the toolchain and the target if they are missing.
@@ -391,17 +391,17 @@ mod tests {
     #[test]
     fn the_lists_of_edits_are_readable() {
         for (list, file) in [
-            (include_str!("../../../adopt/ostd/engine/edits.toml"), "src/mm/vm_space.rs"),
-            (include_str!("../../../adopt/ostd/counters/edits.toml"), "src/smp.rs"),
-            (include_str!("../../../adopt/ostd/probes/edits.toml"), "src/mm/kspace/mod.rs"),
-            (include_str!("../../../adopt/ostd/doors/edits.toml"), "src/lib.rs"),
-            (include_str!("../../../adopt/ostd/console/edits.toml"), "src/arch/riscv/serial.rs"),
-            (include_str!("../../../adopt/ostd/interrupts/edits.toml"), "src/arch/riscv/trap/mod.rs"),
+            (include_str!("../../../ports/ostd/engine/edits.toml"), "src/mm/vm_space.rs"),
+            (include_str!("../../../ports/ostd/counters/edits.toml"), "src/smp.rs"),
+            (include_str!("../../../ports/ostd/probes/edits.toml"), "src/mm/kspace/mod.rs"),
+            (include_str!("../../../ports/ostd/doors/edits.toml"), "src/lib.rs"),
+            (include_str!("../../../ports/ostd/console/edits.toml"), "src/arch/riscv/serial.rs"),
+            (include_str!("../../../ports/ostd/interrupts/edits.toml"), "src/arch/riscv/trap/mod.rs"),
         ] {
             let edits = edits::read(list).expect("edits");
             assert!(edits.iter().any(|edit| edit.file == file), "{file}");
         }
-        let toolchain = include_str!("../../../adopt/ostd/rust-toolchain.toml");
+        let toolchain = include_str!("../../../ports/ostd/rust-toolchain.toml");
         assert_eq!(channel(toolchain).expect("a channel"), "nightly-2026-07-21");
     }
 }

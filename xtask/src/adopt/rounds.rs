@@ -15,7 +15,7 @@ struct Unmap {
 
 type Count = fn(&Unmap) -> u64;
 
-/// Runs the kernel `adopt/ostd/rounds` on both, prints a table, and fails if any unmap needs more interrupts on the
+/// Runs the kernel `ports/ostd/rounds` on both, prints a table, and fails if any unmap needs more interrupts on the
 /// engine.
 pub(super) fn compare(ostd: &Ostd, cpus: u32) -> Result<(), Failure> {
     let [published, ours] = outputs(ostd, cpus, "", "")?;

@@ -35,7 +35,7 @@ pub(super) fn run(workspace: &Workspace, kernel: Kernel) -> Result<(), Failure> 
         make
     };
     failure::run(&mut make("tinyconfig"))?;
-    let file = workspace.root.join("linux-lazy/config");
+    let file = workspace.root.join("ports/linux/config");
     let wanted =
         fs::read_to_string(&file).map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
     let path = objects.join(".config");

@@ -72,7 +72,7 @@ impl<'a> Guest<'a> {
         compile
             .args(["-O2", "-Wall", "-Werror", "-static", "-pthread", "-o"])
             .arg(root.join("bin/lazy_unmap"));
-        failure::run(compile.arg(workspace.root.join("linux-lazy/selftest/lazy_unmap.c")))?;
+        failure::run(compile.arg(workspace.root.join("ports/linux/selftest/lazy_unmap.c")))?;
         guests::program(&root.join("init"), include_str!("init"))?;
         guests::program(&root.join("bin/guards"), include_str!("guards.sh"))?;
         guests::program(&root.join("bin/suites"), include_str!("suites.sh"))?;

@@ -1,4 +1,4 @@
-//! `cargo xtask linux`: the series of `linux-lazy/` on Linux's own sources, in QEMU.
+//! `cargo xtask linux`: the series of `ports/linux/` on Linux's own sources, in QEMU.
 //!
 //! `source` fetches Debian's sources of Linux and applies the series to a second copy. `build` makes a kernel of each,
 //! with one configuration. `guest` boots one and runs a program in it. `compare` boots stock and lazy in turn and counts.

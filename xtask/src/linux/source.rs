@@ -24,7 +24,7 @@ pub(super) fn fetched(workspace: &Workspace, kernel: Kernel) -> Result<PathBuf, 
 
 /// The patches of the series, in their order.
 pub(super) fn series(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
-    let folder = workspace.root.join("linux-lazy/series");
+    let folder = workspace.root.join("ports/linux/series");
     let unread = |error: &std::io::Error| Failure::new(format!("{}: {error}", folder.display()));
     let mut patches = Vec::new();
     for entry in fs::read_dir(&folder).map_err(|error| unread(&error))? {
@@ -116,7 +116,7 @@ mod tests {
     fn the_series_adds_the_selftest_that_runs_by_itself() {
         let workspace = Workspace::load().unwrap();
         let name = "selftest/lazy_unmap.c";
-        let alone = fs::read_to_string(workspace.root.join("linux-lazy").join(name)).unwrap();
+        let alone = fs::read_to_string(workspace.root.join("ports/linux").join(name)).unwrap();
         let last = series(&workspace).unwrap().pop().expect("there are patches");
         let patch = fs::read_to_string(last).unwrap();
         let (_, file) =

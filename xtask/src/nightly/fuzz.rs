@@ -1,4 +1,4 @@
-//! The fuzzer, on each target of `fuzz/`. It begins with the inputs that the tests keep, and with files of the tree.
+//! The fuzzer, on each target of `check/fuzz/`. It begins with the inputs that the tests keep, and with files of the tree.
 
 use std::fs;
 use std::process::Command;
@@ -23,17 +23,17 @@ struct Target {
 
 const TARGETS: [Target; 6] = [
     Target { name: "histories", kept: "engine/tests/corpus/histories", files: None, longest: 1003 },
-    Target { name: "programs", kept: "machine/tests/corpus/programs", files: None, longest: 804 },
+    Target { name: "programs", kept: "sim/machine/tests/corpus/programs", files: None, longest: 804 },
     Target {
         name: "machine-files",
-        kept: "machine/tests/corpus/machine-files",
-        files: Some("machine/machines"),
+        kept: "sim/machine/tests/corpus/machine-files",
+        files: Some("sim/machine/machines"),
         longest: 20_000,
     },
     Target {
         name: "workload-files",
-        kept: "experiments/tests/corpus/workload-files",
-        files: Some("experiments/workloads"),
+        kept: "sim/experiments/tests/corpus/workload-files",
+        files: Some("sim/experiments/workloads"),
         longest: 10_000,
     },
     Target {
@@ -74,7 +74,7 @@ fn fuzz(workspace: &Workspace, target: &Target, seconds: u64) -> Result<u64, Fai
     // No sanitizer: the crates are safe Rust but for blocks that Miri and the sanitizers run, and the machine switches
     // stacks, which the sanitizer of addresses takes for errors.
     let mut command = toolchain::cargo(workspace, "fuzz run --sanitizer none --fuzz-dir .");
-    command.current_dir(workspace.root.join("fuzz"));
+    command.current_dir(workspace.root.join("check/fuzz"));
     command.arg(target.name).arg(&found).arg(workspace.root.join(target.kept));
     command.args(target.files.map(|folder| workspace.root.join(folder)));
     let longest = target.longest;
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn every_target_of_the_manifest_is_fuzzed() {
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/Cargo.toml");
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../check/fuzz/Cargo.toml");
         let manifest: toml::Table = fs::read_to_string(manifest).unwrap().parse().unwrap();
         let names: Vec<_> = manifest["bin"].as_array().unwrap().iter().map(|bin| &bin["name"]).collect();
         assert_eq!(

@@ -14,7 +14,7 @@ use crate::steps::Time;
 use crate::workspace::Workspace;
 
 const RESULTS: &str = "docs/nightly.json";
-const CHAPTER: &str = "docs/src/searches.md";
+const CHAPTER: &str = "docs/src/checking/searches.md";
 /// The lines of the chapter between which the table stands.
 const MARKS: [&str; 2] = ["<!-- cargo xtask nightly: begin -->\n", "<!-- cargo xtask nightly: end -->"];
 
@@ -124,7 +124,7 @@ mod tests {
             let (target, root) = (workspace.target.display(), workspace.root.display());
             format!("`TARGET=\"{target}/nightly\" fuzz {target}/fuzz {root}/experiments/workloads` failed")
         };
-        let told = "`TARGET=\"target/nightly\" fuzz target/fuzz experiments/workloads` failed";
+        let told = "`TARGET=\"target/nightly\" fuzz target/fuzz sim/experiments/workloads` failed";
         assert_eq!(without_paths(&workspace, &command(&workspace)), told);
         workspace.target = "/elsewhere".into();
         assert_eq!(without_paths(&workspace, &command(&workspace)), told);

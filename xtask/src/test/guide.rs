@@ -9,7 +9,8 @@ use crate::failure::Failure;
 use crate::workspace::Workspace;
 
 /// The chapters that together state the engine's whole interface. The others state no signatures.
-const GUIDE: [&str; 3] = ["docs/src/adopting.md", "docs/src/adopting-reference.md", "docs/src/lazy.md"];
+const GUIDE: [&str; 3] =
+    ["docs/src/adopt/engine.md", "docs/src/adopt/reference.md", "docs/src/ideas/lazy.md"];
 
 const ENGINE: &str = "engine/src";
 

@@ -45,7 +45,7 @@ fn all(steps: &mut Steps) -> Result<Vec<String>, Failure> {
     let run = |command: &mut Command| failure::run(command);
     steps.take("format", || {
         run(&mut workspace.cargo("fmt --all --check"))?;
-        run(&mut workspace.cargo("fmt --manifest-path fuzz/Cargo.toml --check"))
+        run(&mut workspace.cargo("fmt --manifest-path check/fuzz/Cargo.toml --check"))
     })?;
     steps.take("texts", || {
         println!("==> registry hosts, licences, links, named tests, guide, packages");

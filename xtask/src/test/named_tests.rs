@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::workspace::Workspace;
 
 /// The chapters with such tables.
-const CHAPTERS: [&str; 2] = ["docs/src/lazy-scenarios.md", "docs/src/obligations.md"];
+const CHAPTERS: [&str; 2] = ["docs/src/ideas/objections.md", "docs/src/adopt/obligations.md"];
 
 /// The chapter with a row for each guard, and the sources that list the guards.
 const OBLIGATIONS: &str = CHAPTERS[1];

@@ -1,0 +1,10 @@
+//! Texts as machine files: read soundly, or refused in one line that names the place.
+
+#![no_main]
+// The tests use more of this module.
+#![allow(dead_code)]
+
+#[path = "../../../sim/machine/tests/corpus.rs"]
+mod corpus;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| corpus::check(bytes));
