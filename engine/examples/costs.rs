@@ -171,13 +171,13 @@ fn record() {
 }
 
 /// Records a call's pages and lets them go.
-fn let_go() {
+fn release_in_debt() {
     let lock = TableLock(space());
     with_batch(Schedule::Lazy, |batch| {
         for page in 0..PER_CALL as u64 {
             let mut unmapping = batch.take(page);
             unmapping.clear(&lock, black_box(page << 12), PageSize::KIB_4, || Entry::READ_ONLY);
-            unmapping.let_go(Condition::default());
+            unmapping.release_in_debt(Condition::default());
         }
     });
 }
@@ -214,7 +214,7 @@ fn owe() {
     with_batch(Schedule::Lazy, |batch| {
         let mut unmapping = batch.take(0);
         unmapping.clear(&TableLock(space()), 0, PageSize::KIB_4, || Entry::READ_ONLY);
-        unmapping.let_go(Condition::default());
+        unmapping.release_in_debt(Condition::default());
         batch.flush();
     });
     assert!(engine().owes(space()), "another CPU runs the space");
@@ -326,11 +326,11 @@ cases! {
     batch_whole [case_batch_whole] "instructions/page", "105",
         first run_on([63]), each { go(0); settled(Schedule::Batched); }, measured whole_batch();
     /// Recording a page as above and letting it go before any flush.
-    batch_let_go_64 [case_batch_let_go_64] "instructions/page", "150",
-        first run_on([63]), each { go(0); settled(Schedule::Lazy); }, measured let_go();
+    batch_release_64 [case_batch_release_64] "instructions/page", "150",
+        first run_on([63]), each { go(0); settled(Schedule::Lazy); }, measured release_in_debt();
     /// The same among 8192 CPUs.
-    batch_let_go_8192 [case_batch_let_go_8192] "instructions/page", "150",
-        first run_on([8191]), each { go(0); settled(Schedule::Lazy); }, measured let_go();
+    batch_release_8192 [case_batch_release_8192] "instructions/page", "150",
+        first run_on([8191]), each { go(0); settled(Schedule::Lazy); }, measured release_in_debt();
     /// Unmapping the same page without a batch: a flush on one other CPU.
     record_strict [case_record_strict] "instructions/page", "-",
         first run_on([63]), each go(0), measured flush();

@@ -120,7 +120,7 @@ fn reclaim(space: Space, pages: &[u64], schedule: Schedule, free: impl FnMut(Owe
     for &page in pages {
         let mut unmapping = batch.take(page);
         unmapping.clear(&(space, LOCK.lock().unwrap()), page << 12, PageSize::KIB_4, || take_entry(page));
-        unmapping.let_go(Condition::default());
+        unmapping.release_in_debt(Condition::default());
     }
     batch.flush();
 }

@@ -27,10 +27,10 @@ pub enum Guard {
     LazyTables = 16,
     /// The wait for a batch's broadcasts, before the batch releases its pages: without it R1 breaks.
     BroadcastWait = 32,
-    /// The stamp of a page that was let go of owing, which says that its debt is not settled yet: without it R1, R6 and
+    /// The stamp of a page that was released in debt, which says that its debt is not settled yet: without it R1, R6 and
     /// R7 break.
     Stamp = 64,
-    /// The check for downgrades in flight before a page is let go of owing: without it R5 breaks, and stores are lost.
+    /// The check for downgrades in flight before a page is released in debt: without it R5 breaks, and stores are lost.
     Downgrade = 128,
     /// The sweep's flush at ticks, before the CPU's debts count as done: without it R1 breaks.
     Sweep = 256,

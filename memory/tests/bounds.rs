@@ -146,7 +146,7 @@ fn with_age_zero_nothing_owes() {
     for frame in here {
         let mut unmapping = batch.take(frame);
         unmapping.clear(&TableLock(&space), 0, PageSize::KIB_4, || READ);
-        unmapping.let_go(Condition::default());
+        unmapping.release_in_debt(Condition::default());
     }
     drop(batch);
     assert_eq!(rig.memory.owing_frames(), 0);

@@ -414,7 +414,7 @@ fn hole_04_a_debt_that_an_interrupt_takes_from_the_task() {
         Batch::new(rig.memory.engine(), Schedule::Lazy, |frame| taken = Some(frame));
     let mut unmapping = batch.take(here.pop().unwrap());
     unmapping.clear(&TableLock(&space), 0, PageSize::KIB_4, || READ);
-    unmapping.let_go(Condition::default());
+    unmapping.release_in_debt(Condition::default());
     drop(batch);
     let taken = taken.unwrap();
     // As an interrupt would do.

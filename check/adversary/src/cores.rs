@@ -64,7 +64,7 @@ pub(crate) fn cpu(number: usize) -> CpuId {
 impl Cores {
     // Lazy debts.
 
-    /// A translation that CPUs hold is gone, and its page is let go of owing.
+    /// A translation that CPUs hold is gone, and its page is released in debt.
     pub(crate) fn owe(&self, cpus: &[usize]) -> (u64, Stamp) {
         let generation = cores::raise(&self.space).get();
         (generation, self.debts.enter(&cpus.iter().map(|&number| cpu(number)).collect(), (0, 10)))

@@ -71,7 +71,7 @@ impl<S: AsRef<AddressSpace>> Recorded<S> {
         self.space.as_ref().id() == space.id()
     }
 
-    /// Closes the account with the space. The batch has flushed, and entered under `stamp` the debts that it let go of.
+    /// Closes the account with the space. The batch has flushed, and entered under `stamp` the debts of the pages that it released.
     /// With `only_own`, broadcasts of pages count for the batch's own generations alone.
     pub(super) fn close(self, paid: Paid, stamp: Stamp, only_own: bool) {
         let space = self.space.as_ref();

@@ -54,7 +54,7 @@ pub enum Schedule {
 /// Translations cleared on the kernel's own account and not flushed yet, with the pages they belonged to.
 ///
 /// A page goes in by value before its translations are taken away ([`Batch::take`]). `release` gets each page once no
-/// CPU can reach it through a cleared translation. A page that was [let go of](Unmapping::let_go) may come out owing.
+/// CPU can reach it through a cleared translation. A page that was [released in debt](Unmapping::release_in_debt) may come out owing.
 /// Dropping a batch flushes it.
 ///
 /// ```
@@ -66,7 +66,7 @@ pub enum Schedule {
 ///     let mut batch: Batch<'_, P, u64, _> = Batch::new(engine, Schedule::Lazy, free);
 ///     let mut unmapping = batch.take(page);
 ///     unmapping.clear(lock, 0x1000, PageSize::KIB_4, clear); // under the page-table lock
-///     unmapping.let_go(Condition::default());
+///     unmapping.release_in_debt(Condition::default());
 ///     batch.flush(); // at most one flush; only now `free` gets the page
 /// }
 /// ```
@@ -80,7 +80,7 @@ pub enum Schedule {
 ///     batch: &mut Batch<'_, P, T, R>, other: &mut Batch<'_, P, T, R>, page: T,
 /// ) {
 ///     batch.take(page).hold();
-///     other.take(page).let_go(Condition::default());
+///     other.take(page).release_in_debt(Condition::default());
 /// }
 /// ```
 #[must_use = "the pages it holds come out only when it flushes"]
@@ -377,7 +377,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
             let mut met = Met::default();
             met.add(debt.entry, self.engine.narrows(space.as_ref()));
             lazy.met.join(met);
-            // If the page may be let go of owing, this debt costs nothing now and a share of a common broadcast later.
+            // If the page may be released in debt, this debt costs nothing now and a share of a common broadcast later.
             if may_owe(Condition::default(), met) && self.may_wait() {
                 self.remember(space, generation, narrowed);
                 if let (Some(lazy), Some(known)) = (&mut self.lazy, &mut self.spaces[0]) {
@@ -583,11 +583,11 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, 
     /// Keeps the page until the batch's next flush is done.
     pub fn hold(self) {}
 
-    /// Lets go of the page. It is released when the batch flushes, and it owes what was not flushed, if the schedule,
+    /// Lets the page be released in debt. It is released when the batch flushes, and it owes what was not flushed, if the schedule,
     /// the page's translations and its `condition` allow that. Otherwise it is [held](Unmapping::hold).
     ///
     /// If the kernel cannot let the page go after all, though it came out owing, it must [pay for it](Engine::pay).
-    pub fn let_go(mut self, condition: Condition) {
+    pub fn release_in_debt(mut self, condition: Condition) {
         let batch = &mut *self.batch;
         let Some(lazy) = &mut batch.lazy else { return };
         if may_owe(condition, lazy.met) {

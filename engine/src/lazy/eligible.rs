@@ -1,4 +1,4 @@
-//! The rule for pages that may be let go of owing. It is decided only here.
+//! The rule for pages that may be released in debt. It is decided only here.
 //!
 //! CPUs can still reach such a page. So it may be reused later only if they can do no more than read what the program
 //! was meant to read. Three conditions follow:
@@ -51,7 +51,7 @@ impl Met {
     }
 }
 
-/// Whether a page may be let go of while CPUs can still reach it.
+/// Whether a page may be released in debt while CPUs can still reach it.
 pub(crate) const fn may_owe(page: Condition, met: Met) -> bool {
     let Condition { dirty, locked, altered } = page;
     !(dirty || locked || altered || met.writable || met.dirty || met.downgrade)

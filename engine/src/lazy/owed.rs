@@ -1,6 +1,6 @@
 //! A thing that may be reused only once its debt is settled.
 //!
-//! Reclaim or migration may let go of a page before all CPUs have flushed, if they can only read its old content. The
+//! Reclaim or migration may release a page before all CPUs have flushed, if they can only read its old content. The
 //! frame then comes out of its [`Batch`](crate::Batch) as an [`Owed`], with a [`Stamp`] that says until when CPUs may
 //! reach it. An allocator keeps the stamp with the free frame, through its lists, merges and splits. Only the engine
 //! takes the frame out of the [`Owed`]. [`Engine::redeem`] does so if the debt is settled by now; [`Engine::pay`]

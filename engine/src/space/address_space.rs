@@ -4,7 +4,7 @@
 //!
 //! - `generation`: the newest flush requested.
 //! - `deferred`: the newest translation that a batch recorded and may not have paid for.
-//! - `lazy`: the newest translation that a batch let go of owing. It is owed until it is reached, or until the stamp
+//! - `lazy`: the newest translation that a batch released in debt. It is owed until it is reached, or until the stamp
 //!   under which it was entered is settled.
 //! - `reached`: the newest generation that every CPU that may use the space has done.
 //!
@@ -159,7 +159,7 @@ impl AddressSpace {
         self.batches.load(Ordering::Acquire) != 0
     }
 
-    /// Whether translations of this space were let go of owing and no flush of the space since has covered them.
+    /// Whether translations of this space were released in debt and no flush of the space since has covered them.
     pub(crate) fn owes_lazily(&self) -> bool {
         self.lazy.load() > self.reached.load()
     }

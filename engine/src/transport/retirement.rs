@@ -51,7 +51,7 @@ impl<P: Platform> Engine<P> {
     ///
     /// # Errors
     /// [`StillLoaded`] names a CPU that runs the space under the ASID. The ASID stays with the space. Call again once
-    /// that CPU has [let go](Engine::unload) of the space. After one success, further calls do nothing.
+    /// that CPU has [unloaded](Engine::unload) the space. After one success, further calls do nothing.
     #[must_use = "the ASID is given back only if no CPU had the space loaded"]
     pub fn retire(&self, space: &AddressSpace) -> Result<(), StillLoaded> {
         let reading = space.tag.retire();

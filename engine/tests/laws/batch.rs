@@ -62,7 +62,7 @@ fn a_batch_counts_the_pages_that_it_holds() {
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
     let mut batch = Batch::<_, u64, _>::new(&m, Schedule::Lazy, |_| ());
-    batch.unmap_and_let_go(&p, was(PAGE, false), 1);
+    batch.unmap_and_release(&p, was(PAGE, false), 1);
     assert!(batch.len() == 1 && !batch.is_empty(), "it leaves at the end");
 }
 
@@ -88,7 +88,7 @@ fn a_broadcast_that_may_not_wait_starts_when_it_is_recorded() {
     let mut batch = Batch::<_, u64, _>::new(&m, Schedule::Lazy, |_| ());
     for (dirty, starts) in [(false, 0), (true, 1)] {
         m.events();
-        batch.unmap_and_let_go(&p, was(PAGE, dirty), 1);
+        batch.unmap_and_release(&p, was(PAGE, dirty), 1);
         let started = m.events().iter().filter(|event| matches!(event, Event::Broadcast { .. })).count();
         assert_eq!(started, starts, "dirty: {dirty}");
     }
@@ -129,7 +129,7 @@ fn a_space_whose_debts_are_paid_does_not_owe_for_another_of_its_batch() {
     m.fill(2, PAGE, 1);
     m.go(0);
     let mut batch = Batch::<_, u64, _>::new(&m, Schedule::Lazy, |_| ());
-    batch.unmap_and_let_go(&p, was(PAGE, false), 1);
+    batch.unmap_and_release(&p, was(PAGE, false), 1);
     batch.restrict(&q, was(PAGE, true), 2);
     drop(batch);
     assert!(m.owes(&p) && !m.owes(&q));
@@ -143,7 +143,7 @@ fn a_broadcast_of_everything_pays_for_pages_that_could_have_been_owed() {
     let mut batch = Batch::<_, u64, _>::new(&m, Schedule::Lazy, |page: Owed<u64>| {
         settled.push(page.stamp() == Stamp::SETTLED);
     });
-    batch.unmap_and_let_go(&p, was(PAGE, false), 1);
+    batch.unmap_and_release(&p, was(PAGE, false), 1);
     batch.unmap(&p, was(2 * PAGE, false), 2);
     drop(batch);
     assert_eq!(settled, [true, true]);
@@ -160,7 +160,7 @@ fn a_batch_that_only_lets_go_settles_nothing() {
     m.go(0);
     m.pass(50);
     let mut batch = Batch::<_, u64, _>::new(&m, Schedule::Lazy, |_| ());
-    batch.unmap_and_let_go(&p, was(PAGE, false), 1);
+    batch.unmap_and_release(&p, was(PAGE, false), 1);
     m.pass(50);
     batch.flush();
     let counters = m.counters((0..2).map(crate::script::id));
@@ -479,7 +479,7 @@ fn a_hidden_translation_is_a_debt_while_its_hiding_is_not_flushed() {
     let mut reclaim: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Lazy, |page: Owed<u64>| {
         assert!(m.redeem(page).is_err() || m.cached(1, PAGE).is_none(), "R1");
     });
-    reclaim.unmap_and_let_go(&p, hidden, 1);
+    reclaim.unmap_and_release(&p, hidden, 1);
     assert!(m.cached(1, PAGE).is_some());
     drop(reclaim);
     let mut gather: Gather<'_, _, u64, _> =

@@ -50,7 +50,7 @@ fn step(bytes: &[u8]) -> Step {
         3 => Step::Fill { cpu, page },
         4 => Step::Unmap { cpu, space, first: page, pages: 1 + number(4) as u64 / 2 % 4, tables: is },
         5 => Step::Reclaim { cpu, space, page, dirty: is },
-        6 => Step::LetGo { cpu, space, page, writable: bytes[4] % 5 == 0 },
+        6 => Step::ReleaseInDebt { cpu, space, page, writable: bytes[4] % 5 == 0 },
         7 => Step::Tick { cpu, time: number(4) as u64 * 4 },
         8 => Step::PayAll { cpu },
         9 => Step::FlushHere { cpu },

@@ -74,7 +74,7 @@ pub(crate) trait Hands<S, T> {
     /// Clears a translation of a page and holds the page.
     fn unmap(&mut self, space: &S, was: Was, page: T);
     /// Clears a translation of a page and lets the page go.
-    fn unmap_and_let_go(&mut self, space: &S, was: Was, page: T);
+    fn unmap_and_release(&mut self, space: &S, was: Was, page: T);
     /// Narrows a translation of a page and holds the page.
     fn restrict(&mut self, space: &S, was: Was, page: T);
     /// Clears a translation of a page that is to be written out.
@@ -94,10 +94,10 @@ where
         unmapping.hold();
     }
 
-    fn unmap_and_let_go(&mut self, space: &P::Space, was: Was, page: T) {
+    fn unmap_and_release(&mut self, space: &P::Space, was: Was, page: T) {
         let mut unmapping = self.take(page);
         unmapping.clear(&TableLock(space.clone()), was.address, was.size, || was.entry);
-        unmapping.let_go(Condition::default());
+        unmapping.release_in_debt(Condition::default());
     }
 
     fn restrict(&mut self, space: &P::Space, was: Was, page: T) {
@@ -119,12 +119,12 @@ where
     }
 }
 
-/// Lets go of a page at `address` to which no CPU could store. Returns the stamp until which it owes.
-pub(crate) fn let_go(m: &Machine, space: &Space, address: u64) -> Stamp {
+/// Releases in debt a page at `address` to which no CPU could store. Returns the stamp until which it owes.
+pub(crate) fn release_in_debt(m: &Machine, space: &Space, address: u64) -> Stamp {
     let mut stamp = None;
     let mut batch: Batch<'_, _, u64, _> =
         Batch::new(m, Schedule::Lazy, |page: Owed<u64>| stamp = Some(page.stamp()));
-    batch.unmap_and_let_go(space, was(address, false), 1);
+    batch.unmap_and_release(space, was(address, false), 1);
     drop(batch);
     stamp.expect("it came out")
 }

@@ -9,7 +9,7 @@ use ceasefire::{
     AddressSpace, Batch, CpuSet, Engine, Flush, Gather, Owed, PageSize, Payment, Schedule, Stamp, PLACES,
 };
 
-use crate::hands::{let_go, room, unmap, was, Hands, SpaceLock};
+use crate::hands::{release_in_debt, room, unmap, was, Hands, SpaceLock};
 use crate::script::{lazy, lazy_broadcasting, lazy_until, Event, Machine, Point, Script, Space};
 
 const PAGE: u64 = 0x1000;
@@ -30,7 +30,7 @@ fn hole_02_numbers_that_wrap() {
     let mut last = Stamp::SETTLED;
     let forgotten = first_forgotten(|| {
         m.fill(1, PAGE, 1);
-        let stamp = let_go(&m, &p, PAGE);
+        let stamp = release_in_debt(&m, &p, PAGE);
         let remembered = stamp > last && !m.is_settled(stamp) && m.cached(1, PAGE).is_some();
         m.pay_all();
         last = stamp;
@@ -61,7 +61,7 @@ fn hole_07_a_flush_of_one_space_that_settles_the_debt_of_another() {
     m.switch(2, &p);
     m.fill(1, PAGE, 2);
     m.fill(2, PAGE, 1);
-    let stamp = let_go(&m, &q, PAGE).with(let_go(&m, &p, PAGE));
+    let stamp = release_in_debt(&m, &q, PAGE).with(release_in_debt(&m, &p, PAGE));
     m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert!(m.cached(1, PAGE).is_some(), "it was no flush of this one");
     assert!(!m.is_settled(stamp) && m.owes(&q) && !m.owes(&p));
@@ -94,8 +94,8 @@ fn hole_08_a_broadcast_without_a_wait() {
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Lazy, |page: Owed<u64>| {
         reached.borrow_mut().push((page.stamp(), m.cached(1, PAGE).is_some()));
     });
-    // It was stored to, so it may not be let go of owing.
-    batch.unmap_and_let_go(&p, was(PAGE, true), 1);
+    // It was stored to, so it may not be released in debt.
+    batch.unmap_and_release(&p, was(PAGE, true), 1);
     drop(batch);
     assert!(waited.get(), "the broadcast was under way");
     assert_eq!(reached.take(), [(Stamp::SETTLED, false)], "the page came out after it");
@@ -118,7 +118,7 @@ fn hole_08_as_published_the_page_comes_out_first() {
 fn hole_08_a_debt_of_every_cpu_waits_for_a_broadcast() {
     for pays in [true, false] {
         let (m, p) = broadcasting_lazily();
-        let stamp = let_go(&m, &p, PAGE);
+        let stamp = release_in_debt(&m, &p, PAGE);
         assert!(!m.is_settled(stamp) && m.cached(1, PAGE).is_some());
         // Its CPU leaves and comes back, which settles nothing: the entry is current under the space's ASID.
         drop(m.on(1, Engine::unload));
@@ -146,7 +146,7 @@ fn hole_10_a_space_that_is_gone_before_the_switch_is_done() {
     let gone = Rc::downgrade(&p);
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
-    let stamp = let_go(&m, &p, PAGE);
+    let stamp = release_in_debt(&m, &p, PAGE);
     // The CPU's own reference is the last.
     drop(p);
     for other in &others[1..] {
@@ -181,8 +181,8 @@ fn hole_11_a_ledger_that_grows_with_the_machine() {
 }
 
 /// The right to store to a page is taken away, by `mprotect` or before write-out. CPU 1 does not know yet when reclaim
-/// finds the page read-only. Returns whether CPU 1 can still reach the page when reclaim has let go of it.
-fn let_go_beside_a_downgrade(m: &Machine, strict: bool) -> bool {
+/// finds the page read-only. Returns whether CPU 1 can still reach the page when reclaim has released it in debt.
+fn released_beside_a_downgrade(m: &Machine, strict: bool) -> bool {
     let p = m.space(1);
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
@@ -196,7 +196,7 @@ fn let_go_beside_a_downgrade(m: &Machine, strict: bool) -> bool {
         batch.restrict(&p, was(PAGE, true), 0);
     }
     assert!(m.cached(1, PAGE).is_some(), "it is not flushed yet");
-    let_go(m, &p, PAGE);
+    release_in_debt(m, &p, PAGE);
     let reached = m.cached(1, PAGE).is_some();
     drop(batch);
     if let Some(gather) = gather {
@@ -207,18 +207,18 @@ fn let_go_beside_a_downgrade(m: &Machine, strict: bool) -> bool {
 
 #[test]
 fn hole_12_a_downgrade_whose_flush_is_under_way() {
-    assert!(!let_go_beside_a_downgrade(&lazy(2), true));
-    assert!(!let_go_beside_a_downgrade(&lazy(2), false));
+    assert!(!released_beside_a_downgrade(&lazy(2), true));
+    assert!(!released_beside_a_downgrade(&lazy(2), false));
 }
 
 /// As published: the page table says that no CPU can store.
 #[cfg(ceasefire_sabotage)]
 #[test]
-fn hole_12_as_published_a_page_is_let_go_of_that_can_be_stored_to() {
+fn hole_12_as_published_a_page_is_released_that_can_be_stored_to() {
     for strict in [true, false] {
         let m = lazy(2);
         m.remove_guard(ceasefire::sabotage::Guard::Downgrade);
-        assert!(let_go_beside_a_downgrade(&m, strict));
+        assert!(released_beside_a_downgrade(&m, strict));
     }
 }
 
@@ -228,6 +228,6 @@ fn hole_12_without_a_downgrade_the_same_page_may_owe() {
     let p = m.space(1);
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
-    assert!(!m.is_settled(let_go(&m, &p, PAGE)));
+    assert!(!m.is_settled(release_in_debt(&m, &p, PAGE)));
     assert!(m.cached(1, PAGE).is_some());
 }

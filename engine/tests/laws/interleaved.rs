@@ -205,7 +205,7 @@ impl History {
                     if threads.random(2) == 0 {
                         unmapping.hold();
                     } else {
-                        unmapping.let_go(Condition::default());
+                        unmapping.release_in_debt(Condition::default());
                     }
                 }
                 15 if threads.random(6) == 0 && !place.ending.swap(true, SeqCst) => {

@@ -2,7 +2,7 @@
 
 use ceasefire::{Payment, Stamp};
 
-use crate::hands::let_go;
+use crate::hands::release_in_debt;
 use crate::script::{every, lazy_until, lazy_with, Machine, Space};
 
 const PAGE: u64 = 0x1000;
@@ -17,7 +17,7 @@ fn owe_in_every_epoch(m: &Machine) -> (Space, Vec<Stamp>) {
         .map(|page| {
             m.fill(1, page * PAGE, 1);
             m.pass(2000);
-            let_go(m, &p, page * PAGE)
+            release_in_debt(m, &p, page * PAGE)
         })
         .collect();
     assert_eq!(stamps[MANY as usize - 2], stamps[MANY as usize - 1], "no epoch is free");
@@ -56,7 +56,7 @@ fn a_later_debt_is_not_waited_for() {
     m.at(crate::script::Point::Wait, move |m| {
         m.on(2, |_| {
             m.fill(1, 99 * PAGE, 1);
-            let_go(m, &space, 99 * PAGE);
+            release_in_debt(m, &space, 99 * PAGE);
         });
     });
     m.pay_all();

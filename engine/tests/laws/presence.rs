@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use ceasefire::{Engine, Flush, PageSize, Payment};
 
-use crate::hands::let_go;
+use crate::hands::release_in_debt;
 use crate::script::{broadcasting, hybrid, lazy, lazy_until, machine, Machine, Point};
 
 const PAGE: u64 = 0x1000;
@@ -65,9 +65,9 @@ fn debts_do_not_wait_for_a_cpu_that_is_gone() {
         let p = m.space(1);
         m.switch(1, &p);
         m.fill(1, PAGE, 1);
-        let closed = let_go(&m, &p, PAGE);
+        let closed = release_in_debt(&m, &p, PAGE);
         m.pass(2000);
-        let open = let_go(&m, &p, 2 * PAGE);
+        let open = release_in_debt(&m, &p, 2 * PAGE);
         assert!(open > closed && !m.is_settled(closed));
         m.events();
         go(&m, 1);

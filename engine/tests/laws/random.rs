@@ -48,7 +48,7 @@ pub(crate) enum Step {
         dirty: bool,
     },
     /// Reclaim of a page that may come out owing.
-    LetGo {
+    ReleaseInDebt {
         cpu: usize,
         space: usize,
         page: u64,
@@ -99,7 +99,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (cpu.clone(), space.clone(), page.clone(), any::<bool>())
             .prop_map(|(cpu, space, page, dirty)| Step::Reclaim { cpu, space, page, dirty }),
         3 => (cpu.clone(), space.clone(), page.clone(), prop::bool::weighted(0.2))
-            .prop_map(|(cpu, space, page, writable)| Step::LetGo { cpu, space, page, writable }),
+            .prop_map(|(cpu, space, page, writable)| Step::ReleaseInDebt { cpu, space, page, writable }),
         2 => (cpu.clone(), 0..1000_u64).prop_map(|(cpu, time)| Step::Tick { cpu, time }),
         1 => cpu.clone().prop_map(|cpu| Step::PayAll { cpu }),
         1 => cpu.clone().prop_map(|cpu| Step::FlushHere { cpu }),
@@ -126,7 +126,7 @@ struct Truth {
     mapped: BTreeMap<Page, u64>,
     /// Cleared by reclaim and held by the batch: the entry may still be cached, but the frame is not reused.
     owed: BTreeMap<Page, u64>,
-    /// Let go of by a batch, with the frame and the stamp until which it is owed.
+    /// Released in debt by a batch, with the frame and the stamp until which it is owed.
     left: Vec<(Page, u64, Stamp)>,
     frames: u64,
     broken: Option<String>,
@@ -192,7 +192,7 @@ impl World<'_> {
         }
     }
 
-    /// The pages let go of in a space are out of reach.
+    /// The pages released in debt in a space are out of reach.
     fn all_gone(&self, space: usize, when: &str) {
         let left = self.truth.borrow().left.clone();
         for (page, frame, _) in left.into_iter().filter(|(page, ..)| page.0 == space) {
@@ -438,14 +438,14 @@ pub(crate) fn play(
                     }
                 }
             }
-            Step::LetGo { cpu, space, page, writable } => {
+            Step::ReleaseInDebt { cpu, space, page, writable } => {
                 let of = page as usize % 2;
                 carry(of, cpu);
                 let batch = &mut batches[of];
                 let page = (space % count, page);
                 if world.unmaps(page) {
                     let entry = Entry { writable, ..Entry::READ_ONLY };
-                    batch.unmap_and_let_go(&world.space(page.0), small(address(page.1), entry), page);
+                    batch.unmap_and_release(&world.space(page.0), small(address(page.1), entry), page);
                 }
             }
             Step::Tick { cpu, time } => {

@@ -7,7 +7,7 @@ use ceasefire::sabotage::Guard;
 use ceasefire::{Batch, Flush, Gather, PageSize, Root, Schedule, Stamp};
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::hands::{let_go, room, unmap, was, Hands, SpaceLock};
+use crate::hands::{release_in_debt, room, unmap, was, Hands, SpaceLock};
 use crate::interleaved;
 use crate::random::{history, play};
 use crate::script::{broadcasting, every, hybrid, lazy, machine, wide, Machine, Point, Space};
@@ -200,11 +200,11 @@ fn without_settling_munmap_returns_while_a_broadcast_is_under_way() {
     found_on(|cpus| broadcasting(cpus, 4), Schedule::Batched, Guard::Settle, "after munmap returned");
 }
 
-/// CPU 1 runs a space and has two pages of it cached, of which one was let go of. Its debt is old enough for a tick.
+/// CPU 1 runs a space and has two pages of it cached, of which one was released in debt. Its debt is old enough for a tick.
 fn owing(guard: Option<Guard>) -> (Machine, Space, Stamp) {
     let (m, p) = busy(lazy(2), guard);
     m.fill(1, 2 * PAGE, 1);
-    let stamp = let_go(&m, &p, PAGE);
+    let stamp = release_in_debt(&m, &p, PAGE);
     m.pass(1000);
     (m, p, stamp)
 }
@@ -223,7 +223,7 @@ fn without_the_sweep_at_ticks_a_debt_counts_as_settled_while_pages_can_be_reache
     found_on(lazy, Schedule::Lazy, Guard::Sweep, "after its debt was settled");
 }
 
-/// While CPU 1 is in its tick and has flushed, its hardware fills an entry for another page. CPU 0 lets go of that page
+/// While CPU 1 is in its tick and has flushed, its hardware fills an entry for another page. CPU 0 releases that page in debt
 /// and closes the epoch of the debt.
 #[test]
 fn without_its_order_a_tick_leaves_an_epoch_whose_debt_is_newer_than_its_flush() {
@@ -233,7 +233,7 @@ fn without_its_order_a_tick_leaves_an_epoch_whose_debt_is_newer_than_its_flush()
         let told = second.clone();
         m.at(Point::Tick, move |m| {
             m.fill(1, 2 * PAGE, 1);
-            told.set(Some(m.on(0, |_| let_go(m, &p, 2 * PAGE))));
+            told.set(Some(m.on(0, |_| release_in_debt(m, &p, 2 * PAGE))));
             m.pass(1000);
             let _ = m.tick(0);
         });
@@ -291,13 +291,13 @@ fn without_the_note_of_a_second_cpu_its_entries_survive_a_flush_that_is_not_broa
     }
 }
 
-/// Takes the right to store to a page away in one batch, then lets go of the page in another. Returns whether CPU 1,
+/// Takes the right to store to a page away in one batch, then releases the page in debt in another. Returns whether CPU 1,
 /// which may still store to the page, can reach it after it came out.
-fn let_go_of_narrowed(guard: Option<Guard>) -> bool {
+fn released_though_narrowed(guard: Option<Guard>) -> bool {
     let (m, p) = busy(lazy(2), guard);
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
     batch.restrict(&p, was(PAGE, true), 0);
-    let_go(&m, &p, PAGE);
+    release_in_debt(&m, &p, PAGE);
     let reached = m.cached(1, PAGE).is_some();
     drop(batch);
     reached
@@ -314,9 +314,9 @@ fn written_out_narrowed(guard: Option<Guard>) -> bool {
 }
 
 #[test]
-fn without_the_account_of_narrowings_a_page_that_can_be_stored_to_is_let_go_of_or_written_out() {
+fn without_the_account_of_narrowings_a_page_that_can_be_stored_to_is_released_or_written_out() {
     for (guard, breaks) in [(None, false), (Some(Guard::Narrowing), true)] {
-        assert_eq!(let_go_of_narrowed(guard), breaks, "R5, without {guard:?}");
+        assert_eq!(released_though_narrowed(guard), breaks, "R5, without {guard:?}");
         assert_eq!(written_out_narrowed(guard), breaks, "R5, without {guard:?}");
     }
 }

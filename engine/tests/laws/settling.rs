@@ -2,18 +2,18 @@
 
 use ceasefire::{Batch, Engine, Payment, Reason, Schedule, Stamp};
 
-use crate::hands::{let_go, was, Hands};
+use crate::hands::{release_in_debt, was, Hands};
 use crate::script::{id, lazy, lazy_until, Machine, Space};
 
 const PAGE: u64 = 0x1000;
 
-/// CPU 1 runs a space and holds an entry of a page that was let go of, and CPU 0 another space.
+/// CPU 1 runs a space and holds an entry of a page that was released in debt, and CPU 0 another space.
 fn owing(m: &Machine) -> (Space, Stamp) {
     let (p, q) = (m.space(1), m.space(2));
     m.switch(1, &p);
     m.switch(0, &q);
     m.fill(1, PAGE, 1);
-    let stamp = let_go(m, &p, PAGE);
+    let stamp = release_in_debt(m, &p, PAGE);
     m.events();
     assert!(m.owes(&p) && m.cached(1, PAGE).is_some() && !m.is_settled(stamp));
     (p, stamp)
@@ -131,12 +131,12 @@ fn a_page_that_owes_comes_out_when_its_debt_is_paid() {
     let m = lazy_until(2, Payment::Demand);
     let (p, _) = owing(&m);
     m.fill(1, 2 * PAGE, 1);
-    let mut let_go = None;
-    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Lazy, |page| let_go = Some(page));
-    batch.unmap_and_let_go(&p, was(2 * PAGE, false), 7);
+    let mut owing = None;
+    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Lazy, |page| owing = Some(page));
+    batch.unmap_and_release(&p, was(2 * PAGE, false), 7);
     drop(batch);
     m.events();
-    assert_eq!(m.pay(let_go.expect("it came out owing")), 7);
+    assert_eq!(m.pay(owing.expect("it came out owing")), 7);
     assert_eq!((m.usable(1), m.interrupted()), (vec![], vec![1]));
 }
 

@@ -382,7 +382,7 @@ fn a_debt_of_a_space_that_no_cpu_runs_is_settled_at_once() {
     let stamp = std::cell::Cell::new(None);
     let mut batch: Batch<'_, _, u64, _> =
         Batch::new(&m, Schedule::Lazy, |page: ceasefire::Owed<u64>| stamp.set(Some(page.stamp())));
-    batch.unmap_and_let_go(&p, was(PAGE, false), 0);
+    batch.unmap_and_release(&p, was(PAGE, false), 0);
     batch.flush();
     assert_eq!(stamp.take(), Some(ceasefire::Stamp::SETTLED));
     m.switch(1, &p);

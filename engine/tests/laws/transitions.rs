@@ -256,7 +256,7 @@ fn debts_from_before_a_transition_are_settled_by_ticks() {
     let mut stamp = None;
     let mut batch: Batch<'_, _, u64, _> =
         Batch::new(&m, Schedule::Lazy, |page: Owed<u64>| stamp = Some(page.stamp()));
-    batch.unmap_and_let_go(&p, was(PAGE, false), 1);
+    batch.unmap_and_release(&p, was(PAGE, false), 1);
     drop(batch);
     let stamp = stamp.expect("it came out");
     assert!(!m.is_settled(stamp));

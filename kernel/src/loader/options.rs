@@ -59,7 +59,7 @@ impl Mechanism {
 pub(crate) enum Without {
     /// The check of the debt on a page's slot before the page is found, brought in or changed.
     Slot,
-    /// The stamp of pages that were let go of owing: without it they count as settled at once.
+    /// The stamp of pages that were released in debt: without it they count as settled at once.
     Stamp,
     /// The settling of a space's debts before an operation returns to its program.
     Settle,

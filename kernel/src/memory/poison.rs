@@ -4,7 +4,7 @@
 //! As a page-table entry the pattern is present and has reserved bits set, so a walk through a freed page-table page
 //! faults with a reason of its own. The architecture therefore chooses the pattern.
 //!
-//! A frame that was let go of owing keeps its bytes, because CPUs may still load from it, though not store to it. A
+//! A frame that was released in debt keeps its bytes, because CPUs may still load from it, though not store to it. A
 //! digest of the bytes is noted, and must be the same when the debt is settled. Only then the pattern replaces the
 //! bytes, so that any later load shows it.
 
@@ -23,7 +23,7 @@ static WATCHED: Once<Watched> = Once::new();
 
 struct Watched {
     first: FrameNumber,
-    /// For each frame the digest of its bytes if it was let go of owing, and 0 if not.
+    /// For each frame the digest of its bytes if it was released in debt, and 0 if not.
     left: Box<[AtomicU64]>,
 }
 

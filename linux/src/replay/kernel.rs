@@ -198,7 +198,7 @@ impl Kernel {
                 let entry = if user.stores { Entry::DIRTY } else { Entry::READ_ONLY };
                 unmapping.clear(&Locked(space), user.page << PAGE_SHIFT, PageSize::KIB_4, || entry);
             }
-            unmapping.let_go(Condition::default());
+            unmapping.release_in_debt(Condition::default());
         }
         drop(batch);
         while self.owing.len() > self.most_owing {

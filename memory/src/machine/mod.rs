@@ -88,7 +88,7 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     fn wake_reclaim(&self, node: NodeId);
 
     /// Whether the bytes of free frames change: the machine fills them with zeros or a pattern, or makes them
-    /// unreachable. Such frames are never let go while CPUs may read them.
+    /// unreachable. Such frames are never released while CPUs may read them.
     fn alters_free_frames(&self) -> bool {
         false
     }

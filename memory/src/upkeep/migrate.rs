@@ -169,7 +169,7 @@ impl<P: Machine> Memory<P> {
             let frame = page.number();
             let mut moving = batch.take(Move { page, lock, target });
             let locked = self.begin_move(frame, &mut moving);
-            moving.let_go(self.condition(frame, locked));
+            moving.release_in_debt(self.condition(frame, locked));
             if self.config.schedule == Schedule::PerPage {
                 // As before batches existed: a page arrives before the next one is unmapped.
                 batch.flush();
@@ -336,7 +336,7 @@ impl<P: Machine> Memory<P> {
             Batch::new(&self.engine, schedule, |page| self.arrive_huge(page, journey));
         let mut moving = batch.take(HugeMove { page, lock, target });
         let locked = self.begin_move(from, &mut moving);
-        moving.let_go(self.condition(from, locked));
+        moving.release_in_debt(self.condition(from, locked));
     }
 
     /// The same as [`Memory::arrive`] for a huge page.

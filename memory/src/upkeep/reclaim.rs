@@ -238,7 +238,7 @@ impl<P: Machine> Memory<P> {
                 dirty = true;
             } else if free && (node == Some(info.node()) || self.may_owe(info.node())) {
                 // A page that a mapping locks is not free here, except for an invalidation, which is never lazy.
-                candidate.let_go(self.condition(frame, false));
+                candidate.release_in_debt(self.condition(frame, false));
             } else {
                 candidate.hold();
             }
@@ -270,7 +270,7 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// The properties of an isolated page, besides its translations, that decide whether it may be let go while CPUs
+    /// The properties of an isolated page, besides its translations, that decide whether it may be released while CPUs
     /// may read it.
     pub(crate) fn condition(&self, frame: FrameNumber, locked: bool) -> Condition {
         Condition {

@@ -91,7 +91,7 @@ pub(crate) fn owe_as(
     for (page, frame) in (0..).zip(frames) {
         let mut unmapping = batch.take(frame);
         unmapping.clear(&TableLock(space), page * PAGE_BYTES, PageSize::KIB_4, || READ);
-        unmapping.let_go(Condition::default());
+        unmapping.release_in_debt(Condition::default());
         if batch.len() == ceasefire::BATCH {
             batch.flush();
         }

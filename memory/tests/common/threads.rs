@@ -48,7 +48,7 @@ pub(super) struct Content {
     pub(super) freed: AtomicU64,
     pub(super) written: AtomicU64,
     pub(super) superseded: AtomicU64,
-    /// It was let go while CPUs may read it, and has not been handed out since.
+    /// It was released while CPUs may read it, and has not been handed out since.
     pub(super) left: AtomicBool,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Threads {
     pub(super) frames: Box<[Content]>,
     /// The places of tables that got the kernel's half and are not freed yet.
     pub(super) roots: Mutex<HashSet<usize>>,
-    /// Frames that were let go while CPUs may read them, by the block of their page, until it is found again.
+    /// Frames that were released while CPUs may read them, by the block of their page, until it is found again.
     pub(super) left: Mutex<BTreeMap<Block, Vec<FrameNumber>>>,
     pub(super) memory: OnceLock<Weak<Memory<Self>>>,
     pub(super) by_hand: bool,
@@ -251,7 +251,7 @@ impl Threads {
         std::mem::take(&mut *self.withdrawn.lock().unwrap())
     }
 
-    /// The frames that were let go while CPUs may read them, and not handed out since.
+    /// The frames that were released while CPUs may read them, and not handed out since.
     pub(crate) fn left_owing(&self) -> BTreeSet<FrameNumber> {
         let frames = (self.first_frame.get()..).map(FrameNumber::new).zip(&self.frames);
         let owing = frames.filter(|(_, content)| content.left.load(Ordering::Acquire));

@@ -16,7 +16,7 @@ impl Kernel {
                 let release = |owed: Owed<Page>| match self.engine.redeem(owed) {
                     Ok(page) => self.free(page),
                     Err(owed) => {
-                        self.hardware().note(|| format!("frame {} is let go, owing", owed.get().0));
+                        self.hardware().note(|| format!("frame {} is released in debt", owed.get().0));
                         // Its content is somewhere else by now, so no store may land in it.
                         let frame = owed.get().0;
                         self.hardware().declare_clean(frame, Some(self.hardware().allocation(frame)));
@@ -36,7 +36,7 @@ impl Kernel {
                     if old.dirty() {
                         unmapping.hold();
                     } else {
-                        unmapping.let_go(Condition::default());
+                        unmapping.release_in_debt(Condition::default());
                     }
                     drop(lock);
                 }

@@ -124,7 +124,7 @@ impl Adverse<Managed> {
                 hardware.declare_clean(frame.get(), None);
             }
             Event::Left { frame, block } => {
-                hardware.note(|| format!("let go of frame {}", frame.get()));
+                hardware.note(|| format!("released in debt: frame {}", frame.get()));
                 record.frame_left(frame.get(), block);
             }
             Event::Settled { store, first, last } => record.settled(hardware, store, first, last),

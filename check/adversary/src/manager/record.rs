@@ -33,7 +33,7 @@ struct Page {
     superseded: Cell<u64>,
     /// The write-outs that read it now.
     writing: Cell<u32>,
-    /// It was let go of, and has not been freed since.
+    /// It was released in debt, and has not been freed since.
     left: Cell<bool>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Record {
     pages: Box<[Page]>,
     returned: RefCell<Vec<Returned>>,
     installed: RefCell<Installed>,
-    /// Frames that were let go of, by the block of their page, until it is found again.
+    /// Frames that were released in debt, by the block of their page, until it is found again.
     left: RefCell<BTreeMap<Block, Vec<u32>>>,
     /// What the devices hold.
     stored: RefCell<BTreeMap<Block, u64>>,
@@ -142,7 +142,7 @@ impl Record {
         }
     }
 
-    /// The pages of a store are found: frames that were let go of with them may be read no longer.
+    /// The pages of a store are found: frames that were released in debt with them may be read no longer.
     pub(crate) fn settled(&self, hardware: &Hardware, store: Store, first: u32, last: u32) {
         let mut left = self.left.borrow_mut();
         let range = Block { store, index: first }..=Block { store, index: last };
@@ -280,7 +280,7 @@ impl Paging for Record {
             return Some((Rule::R5, what("which is being written out")));
         }
         if store && page.left.get() {
-            return Some((Rule::R5, what("which was let go of")));
+            return Some((Rule::R5, what("which was released in debt")));
         }
         if self.is_gone(entry, store) {
             return Some((Rule::R3, what("by a translation that is gone")));

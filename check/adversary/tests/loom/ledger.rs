@@ -52,7 +52,7 @@ impl Machine {
         self.debts.advance();
     }
 
-    /// Clears a translation that CPUs hold, and lets go of the page owing.
+    /// Clears a translation that CPUs hold, and releases the page in debt.
     fn owe(&self, cpus: &[usize]) -> (u64, Stamp) {
         let generation = cores::raise(&self.space).get();
         let cpus: CpuSet = cpus.iter().map(|&number| cpu(number)).collect();

@@ -41,7 +41,7 @@ fn batch_against_settle(schedule: Schedule) {
             Entry::NONE
         }
     });
-    unmapping.let_go(Condition::default());
+    unmapping.release_in_debt(Condition::default());
     drop(batch);
     machine.end();
     running.join().expect("it ran");

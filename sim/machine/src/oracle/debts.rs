@@ -1,4 +1,4 @@
-//! The frames that were let go of owing, as the oracle saw it, until they are freed or handed out.
+//! The frames that were released in debt, as the oracle saw it, until they are freed or handed out.
 //!
 //! A frame is not reported when its debt is settled. So these frames are more than those in debt, and only the oracle
 //! can say which of them a CPU can still reach.
@@ -9,11 +9,11 @@ use ceasefire_memory::{Block, Store};
 
 use crate::oracle::numbered::Numbered;
 
-/// A frame that was let go of owing, which CPUs may still read.
+/// A frame that was released in debt, which CPUs may still read.
 #[derive(Debug, Clone, Copy)]
 struct Left {
     node: usize,
-    /// The moment at which it was let go, in nanoseconds.
+    /// The moment at which it was released, in nanoseconds.
     since: u64,
     block: Option<Block>,
 }
@@ -26,11 +26,11 @@ struct Count {
     due: Option<usize>,
 }
 
-/// The frames that were let go of owing.
+/// The frames that were released in debt.
 #[derive(Debug, Default)]
 pub(crate) struct Debts {
     left: Numbered<Left>,
-    /// The same frames in the order in which they were let go of, with the moment. Those that were freed since stay.
+    /// The same frames in the order in which they were released in debt, with the moment. Those that were freed since stay.
     order: VecDeque<(u64, u32)>,
     /// The blocks whose pages they held, with their frames, until the page can be found elsewhere.
     copies: BTreeSet<(Block, u32)>,
@@ -38,7 +38,7 @@ pub(crate) struct Debts {
 }
 
 impl Debts {
-    /// A frame of `node`, which held the page of `block`, is let go of owing.
+    /// A frame of `node`, which held the page of `block`, is released in debt.
     pub(crate) fn add(&mut self, frame: u32, node: usize, since: u64, block: Option<Block>) {
         self.left.insert(frame, Left { node, since, block });
         self.order.push_back((since, frame));
@@ -48,7 +48,7 @@ impl Debts {
         self.counts.entry(node).or_default().now += 1;
     }
 
-    /// Ends the debt of a frame, if it was let go of owing.
+    /// Ends the debt of a frame, if it was released in debt.
     pub(crate) fn remove(&mut self, frame: u32) {
         let Some(Left { node, block, .. }) = self.left.remove(&frame) else { return };
         self.counts.entry(node).or_default().now -= 1;
@@ -57,12 +57,12 @@ impl Debts {
         }
     }
 
-    /// The moment at which a frame was let go of owing.
+    /// The moment at which a frame was released in debt.
     pub(crate) fn since(&self, frame: u32) -> Option<u64> {
         self.left.get(&frame).map(|left| left.since)
     }
 
-    /// Takes a frame that was let go of before a moment and is still neither freed nor handed out.
+    /// Takes a frame that was released in debt before a moment and is still neither freed nor handed out.
     pub(crate) fn take_older(&mut self, moment: u64) -> Option<u32> {
         while let Some((since, frame)) = self.order.front().copied().filter(|&(since, _)| since < moment) {
             self.order.pop_front();
@@ -73,7 +73,7 @@ impl Debts {
         None
     }
 
-    /// The nodes with frames that were let go of.
+    /// The nodes with frames that were released in debt.
     pub(crate) fn nodes(&self) -> Vec<usize> {
         self.counts.iter().filter(|(_, count)| count.now > 0).map(|(&node, _)| node).collect()
     }

@@ -9,7 +9,7 @@
 //! forbidden from then on, and the rule is broken if the CPU comes back to the space without having invalidated it. In
 //! addition, each access that hits is checked against the history of its frame.
 //!
-//! A frame that was let go of owing may still be read through read-only entries. This ends when the frame is
+//! A frame that was released in debt may still be read through read-only entries. This ends when the frame is
 //! allocated again or when another copy of its page can be found, and at the latest at the engine's bounds.
 //!
 //! The oracle has its own clock, which ticks at each fill and each free of a frame. An entry of any size that was
@@ -317,7 +317,7 @@ impl Oracle {
         self.record.borrow_mut().freed(frame, self.tick());
     }
 
-    /// A frame is let go of owing: no entry that a CPU may hold for it may allow stores, and the frames in debt must not
+    /// A frame is released in debt: no entry that a CPU may hold for it may allow stores, and the frames in debt must not
     /// be too many.
     fn leaves(&self, view: &impl View, frame: u32, block: Option<Block>) {
         self.out_of_reach(view, frame, Rule::Clean, |held| held.writable);

@@ -1,7 +1,7 @@
 //! The oracle: it checks the rules of TLB coherence in every run.
 //!
 //! `rule` lists the rules. `record` has the entries that CPUs may hold, `ways` the page-table pages that their walkers may
-//! remember, and `debts` the frames that were let go of owing. `view` is the part of the machine that the oracle looks at, and `judge` checks. `shadow` keeps the reports of
+//! remember, and `debts` the frames that were released in debt. `view` is the part of the machine that the oracle looks at, and `judge` checks. `shadow` keeps the reports of
 //! the memory manager's own record. Nothing here knows the engine's bookkeeping.
 
 pub(crate) mod debts;

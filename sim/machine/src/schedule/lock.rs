@@ -186,8 +186,8 @@ impl Turnstile {
         let now = cpu.clock.get();
         let count = if shared { &self.readers } else { &self.writers };
         count.set(count.get() - 1);
-        let let_go = if shared { &self.unread_at } else { &self.free_at };
-        let_go.set(let_go.get().max(now));
+        let released = if shared { &self.unread_at } else { &self.free_at };
+        released.set(released.get().max(now));
         if !self.waiters.borrow().is_empty() {
             self.let_in(world);
         }
