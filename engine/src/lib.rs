@@ -186,6 +186,19 @@ impl<P: Platform> Engine<P> {
         AddressSpace::new(id, root, self.first_asid())
     }
 
+    /// Checks in debug builds that this engine made `space`, as far as the space's number tells.
+    pub(crate) fn assert_own(&self, space: &AddressSpace) {
+        // A checker would take the look for an access of the protocol.
+        #[cfg(not(ceasefire_checked))]
+        debug_assert!(
+            space.id().get() < self.next_space.load(Ordering::Relaxed),
+            "{:?} was made by another engine",
+            space.id()
+        );
+        #[cfg(ceasefire_checked)]
+        let _ = space;
+    }
+
     /// Adds up the counters of all `cpus`. It reads them while they change; the sum is exact once the machine is quiet.
     pub fn counters(&self, cpus: impl IntoIterator<Item = CpuId>) -> Counters {
         let mut sum = Counters::default();

@@ -47,6 +47,7 @@ impl<P: Platform> Engine<P> {
     /// on. With interrupts off, this CPU answers other CPUs' requests while it waits, and nothing else. Every CPU has
     /// reached the generation that is returned.
     pub fn flush(&self, space: &AddressSpace, flush: Flush) -> Generation {
+        self.assert_own(space);
         // R1, R3
         if !self.guarded(Guard::RaiseFirst) {
             self.flush_to(space.generation.next(), space, flush);
