@@ -6,9 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-mod common;
-
-use common::{ceasefire, command, json, printed, refused, results, unwrapped, Folder};
+use crate::common::{ceasefire, command, json, printed, refused, results, unwrapped, Folder};
 
 /// A quick run, whose machine has published figures.
 const QUICK: &[&str] = &["mmap-read", "--machine", "1-socket", "--scale", "0.003", "--repeats", "1"];
@@ -664,18 +662,18 @@ fn output_without_a_reader_is_no_error() {
     for arguments in
         [&run[..], &[&run[..], &["--json", "-"]].concat(), &["list", "machines"], &["man"], &["--help"]]
     {
-        let mut command = common::command();
+        let mut command = crate::common::command();
         let child = command.args(arguments).stdout(broken_pipe()).stderr(Stdio::piped()).spawn();
         let output = child.and_then(std::process::Child::wait_with_output).expect("it ends");
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
         assert!(output.stderr.is_empty(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
-    let mut command = common::command();
+    let mut command = crate::common::command();
     let status = command.args(["compare", "bad"]).stderr(broken_pipe()).status().expect("it ends");
     assert_eq!(status.code(), Some(2), "an error without a reader is still an error");
     #[cfg(target_os = "linux")]
     {
-        let mut command = common::command();
+        let mut command = crate::common::command();
         let traced = command.args(&run).args(["--trace", "/dev/stdout", "--json", "-"]);
         let child = traced.stdout(broken_pipe()).stderr(Stdio::piped()).spawn();
         let output = child.and_then(std::process::Child::wait_with_output).expect("it ends");

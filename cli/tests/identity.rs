@@ -4,9 +4,7 @@ use std::fs;
 
 use serde_json::{json, Value};
 
-mod common;
-
-use common::{printed, Folder};
+use crate::common::{printed, Folder};
 
 const MACHINE: &str = include_str!("../../sim/machine/machines/1-socket.toml");
 
@@ -88,7 +86,7 @@ fn another_number_of_cpus_is_another_machine() {
     let run = ["mmap-read", "--machine", "1-socket", "--scale", "0.003", "--repeats", "1", "--no-oracle"];
     let run = [&run[..], &["--mechanism", "batched", "--cpus"]].concat();
     for (cpus, built_in) in [("8", json!("1-socket")), ("4", Value::Null)] {
-        let result = common::results(&[&run[..], &[cpus]].concat()).remove(0);
+        let result = crate::common::results(&[&run[..], &[cpus]].concat()).remove(0);
         assert_eq!(result["built_in"], built_in, "{cpus}");
         assert_eq!(
             result["published"].as_object().is_some_and(serde_json::Map::is_empty),

@@ -1,10 +1,8 @@
 //! `ceasefire replay` on recordings of a real machine.
 
-mod common;
-
+use crate::common::{ceasefire, refused, Folder};
 use ceasefire_linux::export::export;
 use ceasefire_linux::recording::Recording;
-use common::{ceasefire, refused, Folder};
 use serde_json::Value;
 
 /// A recording that is kept for tests.

@@ -3,9 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-mod common;
-
-use common::{ceasefire, refused};
+use crate::common::{ceasefire, refused};
 
 const TEXT: &str = "\
 machines = ['1-socket']

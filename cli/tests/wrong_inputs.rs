@@ -5,9 +5,7 @@ use std::ffi::OsStr;
 use std::fmt::Debug;
 use std::fs;
 
-mod common;
-
-use common::{ceasefire, command, refusal, refused, Folder};
+use crate::common::{ceasefire, command, refusal, refused, Folder};
 
 const MACHINE: &str = include_str!("../../sim/machine/machines/1-socket.toml");
 
@@ -182,7 +180,7 @@ fn sizes_that_do_not_fit_are_answered_with_the_bound() {
     let least = message.trim_end().rsplit("at least ").next().expect("the least scale");
     let one =
         ["mmap-read", "--machine", "1-socket", "--mechanism", "batched", "--repeats", "1", "--no-oracle"];
-    common::printed(&[&one[..], &["--scale", least]].concat());
+    crate::common::printed(&[&one[..], &["--scale", least]].concat());
     let message = refused(&["compare", "mmap-read", "--machine", "1-socket", "--cpus", "8192"]);
     let most = message.trim_end().rsplit(' ').next().expect("the most CPUs");
     assert!(most.parse::<u16>().is_ok_and(|most| most > 8), "{message}");
