@@ -168,8 +168,8 @@ fn unmap(space: &Space, page: usize) {
     let mut changes = gather.under(ENGINE.settle(lock));
     let old = changes.clear((page as u64) << 12, PageSize::KIB_4, |_| Pte(TABLE[page].swap(0, SeqCst)));
     changes.hold(old.0);
-    drop(changes); // Flushes on every CPU, then releases the page-table lock.
-    gather.finish(); // Gives the frame to `free`.
+    drop(changes); // Flushes on every CPU, gives the frame to `free`, and releases the page-table lock.
+    gather.finish();
 }
 
 /// Frees a frame. The poison shows itself to a program that can still reach the frame.
