@@ -3,7 +3,7 @@
 //! It is the test that `cargo test` runs with a few hundred programs, in an optimised build with every assertion.
 
 use crate::failure::{self, Failure};
-use crate::workspace::Workspace;
+use crate::workspace::{Variant, Workspace};
 
 /// The default number of programs.
 const PROGRAMS: u64 = 100_000;
@@ -52,7 +52,7 @@ pub(crate) enum Build {
 /// Tries them. The first that fails is shrunk and printed.
 pub(crate) fn run(workspace: &Workspace, options: &Options, build: Build) -> Result<(), Failure> {
     let mut command = match build {
-        Build::Tests => workspace.cargo_sabotaged("test --workspace --test model -- --nocapture"),
+        Build::Tests => workspace.variant(Variant::Sabotage, "test --workspace --test model -- --nocapture"),
         Build::Checked => {
             workspace.cargo("test --profile checked --package ceasefire-machine --test model -- --nocapture")
         }

@@ -5,7 +5,7 @@ use super::{Done, Extent};
 use crate::failure::Failure;
 use crate::kernel;
 use crate::programs;
-use crate::workspace::Workspace;
+use crate::workspace::{Variant, Workspace};
 
 /// Every scenario of the adversary, with its guards and without.
 pub(super) fn scenarios(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
@@ -95,6 +95,6 @@ pub(super) fn unchecked(workspace: &Workspace, extent: Extent) -> Result<Done, F
         "--package ceasefire-memory --test manager laws::",
     );
     let command = format!("test {packages} --profile unchecked");
-    let tests = passed(&shown(&mut workspace.cargo_sabotaged(&command))?);
+    let tests = passed(&shown(&mut workspace.variant(Variant::Sabotage, &command))?);
     Ok(Done { command: format!("cargo {command}"), figure: format!("{} tests", grouped(tests)) })
 }
