@@ -38,17 +38,6 @@ fn wrong_names_are_answered_with_the_nearest() {
         (&["compare", "mmap-read=3"], &["did you mean 'mmap-read'?"]),
         (&["compare", "mmap\nread"], &["'mmap\\nread'", "did you mean 'mmap-read'?"]),
         (&["compare", ""], &["no experiment is called ''", "Known experiments: mmap-read, migrate,"]),
-        (&["lits"], &["no command or experiment is called 'lits'; did you mean 'list'? Commands: top, record, "]),
-        (&["recrod"], &["did you mean 'record'?"]),
-        (
-            &["stat"],
-            &["no command or experiment is called 'stat'. Commands: top, record, replay, diff, import, calibrate, \
-               compare, list, sweep, fit, check, completions, man; `ceasefire list experiments` has the rest\n"],
-        ),
-        (&["compare", "stat"], &["no experiment is called 'stat'. Known experiments: mmap-read, migrate,"]),
-        (&["competions", "bash"], &["did you mean 'completions'?"]),
-        (&["--all", "list"], &["the command 'list' must come first"]),
-        (&["--quiet", "compare", "mmap-read"], &["the command 'compare' must come first"]),
         (&["compare", "--mechanism", "per-page,bathced"], &["did you mean 'batched'?"]),
         (&["compare", "--mechanism", ""], &["Known mechanisms: per-page, batched, lazy, broadcast, all"]),
         (&["compare", "--machine", "1-sockets"], &["did you mean '1-socket'?"]),
@@ -124,11 +113,31 @@ fn wrong_names_are_answered_with_the_nearest() {
         (&["top", "--json", "missing/file"], &["missing/file", "there is no folder missing"]),
         (&["list", "machine"], &["'machines'", "[possible values: experiments, machines, mechanisms]"]),
         (&["list", "everything"], &["[possible values: experiments, machines, mechanisms]"]),
-        (&["calibrat"], &["did you mean 'calibrate'?"]),
-        (&["--all", "calibrate"], &["the command 'calibrate' must come first"]),
         (&["calibrate", "--only", "latency,fualt"], &["did you mean 'fault'?"]),
         (&["calibrate", "--only", ""], &["Known parts: latency, switch, fault, flush, shootdown, tlb"]),
         (&["completions", "bsh"], &["[possible values: bash, elvish, fish, powershell, zsh]", "'bash'"]),
+    ] {
+        refuses(&folder, arguments, parts);
+    }
+}
+
+#[test]
+fn a_word_that_is_no_command_is_answered_with_the_commands() {
+    let folder = Folder::new();
+    for (arguments, parts) in [
+        (&["lits"][..], &["no command or experiment is called 'lits'; did you mean 'list'? Commands: top, record, "][..]),
+        (&["recrod"], &["did you mean 'record'?"]),
+        (
+            &["stat"],
+            &["no command or experiment is called 'stat'. Commands: top, record, replay, diff, import, calibrate, \
+               compare, list, sweep, fit, check, completions, man; `ceasefire list experiments` has the rest\n"],
+        ),
+        (&["compare", "stat"], &["no experiment is called 'stat'. Known experiments: mmap-read, migrate,"]),
+        (&["competions", "bash"], &["did you mean 'completions'?"]),
+        (&["--all", "list"], &["the command 'list' must come first"]),
+        (&["--quiet", "compare", "mmap-read"], &["the command 'compare' must come first"]),
+        (&["calibrat"], &["did you mean 'calibrate'?"]),
+        (&["--all", "calibrate"], &["the command 'calibrate' must come first"]),
     ] {
         refuses(&folder, arguments, parts);
     }

@@ -35,15 +35,15 @@ pub(crate) struct Choice {
     ///
     /// A number has its key in the machine file: `--set "costs.fault=900 ns"`. The choices of the model are:
     ///
-    /// settle=free|demand: the debts of lazy and all are settled by switches and ticks that happen anyway, or only by
+    /// `settle=free|demand`: the debts of lazy and all are settled by switches and ticks that happen anyway, or only by
     /// interrupts when frames run out [default: free]
     ///
-    /// lru_drain=LIST: a CPU puts its new pages on the LRU list before each unmap (eager, Linux before 6.14) or when it
+    /// `lru_drain=LIST`: a CPU puts its new pages on the LRU list before each unmap (eager, Linux before 6.14) or when it
     /// has a batch of them (batched) [default: the paper's]
     ///
-    /// without=LIST: effects to leave out, to see what each adds: contention, smt, idle, far-walks, bandwidth, ticks
+    /// `without=LIST`: effects to leave out, to see what each adds: contention, smt, idle, far-walks, bandwidth, ticks
     ///
-    /// speculate=RATE: walkers fill translations that no access asked for, at this rate (0 to 1) of the moments at which
+    /// `speculate=RATE`: walkers fill translations that no access asked for, at this rate (0 to 1) of the moments at which
     /// CPUs can notice each other [default: 0]
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) set: Vec<Setting>,
@@ -75,9 +75,9 @@ pub(crate) struct Manner {
     pub(crate) check: Check,
     /// Run on further machines too, drawn from the ranges in the machine file, to learn how sure the ratios are
     ///
-    /// uncertainty=N: N machines, and the interval in which nine of ten results lie [default without a number: 200]
+    /// `uncertainty=N`: N machines, and the interval in which nine of ten results lie [default without a number: 200]
     ///
-    /// sensitivity=N: N pairs of machines, and one more for each number of the machine; the numbers on which the results
+    /// `sensitivity=N`: N pairs of machines, and one more for each number of the machine; the numbers on which the results
     /// depend [default without a number: 64]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = draw, conflicts_with = "trace")]
     pub(crate) draw: Vec<Draw>,
