@@ -16,7 +16,8 @@ use crate::output::command_line;
 use crate::output::distinct::distinct;
 use crate::output::replacement::Place;
 use crate::output::text::{self, Text};
-use crate::replay::range;
+use crate::replay::prediction::range;
+use crate::results::difference_name;
 use crate::tables::grid::{wrapped, Column, Grid};
 use crate::terminal;
 
@@ -49,21 +50,6 @@ pub(crate) fn run(arguments: &DiffArguments) -> Done {
     Failure::both(page, text::write(json, || json_of(&one, &other, &found), || words(&one, &other, &found)))
 }
 
-/// A figure's name, and the unit of its rate with the factor for it.
-pub(crate) fn name(figure: &Figure) -> (String, f64) {
-    match figure {
-        Figure::Flushes => ("flushes/s".into(), 1.0),
-        Figure::Interrupts => ("interrupts/s".into(), 1.0),
-        Figure::SenderNs => ("senders wait, ms/s".into(), 1e-6),
-        Figure::VictimNs => ("handlers run, ms/s".into(), 1e-6),
-        Figure::Waits => ("lock waits/s".into(), 1.0),
-        Figure::WaitNs => ("lock waits, ms/s".into(), 1e-6),
-        Figure::OfCause(cause) => (format!("  {}", cause.name()), 1.0),
-        Figure::OfProgram(program) => (format!("  {program}"), 1.0),
-        Figure::OfLock(kind, cause) => (format!("  {} ({}), ms/s", kind.word(), cause.name()), 1e-6),
-    }
-}
-
 fn words(one: &Profile, other: &Profile, found: &[Difference]) -> String {
     let width = terminal::width();
     let mut grid = Grid::new(&[
@@ -75,7 +61,7 @@ fn words(one: &Profile, other: &Profile, found: &[Difference]) -> String {
         Column::words("", 1),
     ]);
     let mut row = |difference: &Difference| {
-        let (name, factor) = name(&difference.figure);
+        let (name, factor) = difference_name(&difference.figure);
         let rates = difference.rates.map(|rate| compact(rate * factor));
         let range = range(difference.spread);
         let verdict = if difference.is_clear() { "differs" } else { "" };

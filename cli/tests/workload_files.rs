@@ -42,7 +42,7 @@ impl Workload {
 
     /// The results of running it.
     fn results(&self, more: &[&str]) -> Vec<serde_json::Value> {
-        let output = ceasefire(&[&["run", self.path(), "--repeats", "1", "--json", "-"], more].concat());
+        let output = ceasefire(&[&["compare", self.path(), "--repeats", "1", "--json", "-"], more].concat());
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
         json["results"].as_array().expect("results").clone()
@@ -98,15 +98,14 @@ fn a_built_in_workload_runs_by_name_and_a_copy_of_it_has_no_published_figures() 
 
 #[test]
 fn a_wrong_file_is_answered_with_its_line() {
-    assert!(refused(&["run"]).contains("required"));
-    let message = refused(&["run", "wasm-pol"]);
+    let message = refused(&["wasm-pol"]);
     assert!(message.contains("did you mean 'wasm-pool'?") && !message.contains("batch="), "{message}");
-    assert!(refused(&["run", "none.toml"]).contains("none.toml: cannot read"));
+    assert!(refused(&["none.toml"]).contains("none.toml: cannot read"));
     let file = Workload::new("wrong.toml", &TEXT.replace("threads = 2", "threds = 2"));
-    let message = refused(&["run", file.path()]);
+    let message = refused(&[file.path()]);
     let expected = "wrong.toml:7: process[0].threds: unknown key; did you mean 'threads'?\n";
     assert!(message.ends_with(expected), "{message}");
     let file = Workload::new("kept.toml", TEXT);
-    assert!(refused(&["run", file.path(), "--json", file.path()]).contains("name the same file"));
+    assert!(refused(&["compare", file.path(), "--json", file.path()]).contains("name the same file"));
     assert_eq!(fs::read_to_string(&file.0).expect("readable"), TEXT);
 }
