@@ -5,34 +5,19 @@
 
 #![warn(unreachable_pub)]
 
-mod cores;
-mod equivalent;
 mod hardware;
-mod kernel;
-mod lock;
-mod manager;
-mod ordering;
-mod paging;
-mod platform;
-mod promise;
-mod rule;
-mod schedule;
-mod sites;
-mod swaps;
-mod tables;
-mod timeline;
-mod tlb;
-
-pub use equivalent::{sources, Mark, Named, Source};
-pub use promise::{Promise, PROMISES};
-pub use rule::Rule;
-
-mod check;
-mod scenario;
+mod model;
 mod scenarios;
+mod search;
+mod subject;
 
-pub use check::{check, history, Checked, Found, Verdict};
-pub use scenario::{Removed, Scenario};
+pub use model::promise::{Promise, PROMISES};
+pub use model::removed::Removed;
+pub use model::rule::Rule;
+pub use model::sites::{Access, Kind, Site};
 pub use scenarios::{all, random};
-pub use sites::{accesses, Access, Kind, Site, Weakening};
-pub use swaps::{rewrite, Pair};
+pub use search::check::{check, history, Checked, Found, Verdict};
+pub use search::equivalent::{sources, Mark, Named, Source};
+pub use search::scenario::Scenario;
+pub use search::swaps::{rewrite, Pair};
+pub use search::weakenings::{accesses, Weakening};

@@ -1,8 +1,8 @@
 //! Accesses of programs, of the kernel to its ranges, and of devices: by an entry, or by a walk that fills one.
 
+use super::tlb::{Invalidation, Tag};
 use super::walks::Walk;
 use super::{Core, Hardware};
-use crate::tlb::{Invalidation, Tag};
 
 impl Hardware {
     /// An access of the program that runs here, or of the kernel to its ranges. Returns the frame; `None` if it faults.

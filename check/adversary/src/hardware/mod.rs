@@ -6,10 +6,15 @@
 //! `promise` names each promise, and a scenario can take it away.
 
 mod accesses;
-mod frames;
+mod allocations;
+pub(crate) mod entry;
+pub(crate) mod frame;
 mod invalidations;
 mod knowledge;
-mod memories;
+pub(crate) mod memories;
+pub(crate) mod paging;
+pub(crate) mod platform;
+pub(crate) mod tlb;
 mod walks;
 
 use std::cell::{Cell, RefCell};
@@ -19,18 +24,19 @@ use ceasefire::{Capabilities, CpuId};
 use ceasefire_atomics::Ordering;
 use shuttle::sync::atomic::AtomicBool;
 
-use crate::ordering::{Memory, View};
-use crate::paging::Paging;
-use crate::promise::Promise;
-use crate::rule::Rule;
-use crate::scenario::Removed;
-use crate::schedule::{below, give_up, steps};
-use crate::sites::{Access, Site};
-use crate::timeline::Timeline;
-use crate::tlb::{Invalidation, Tag, Tlb};
-pub(crate) use knowledge::Accessed;
-use knowledge::Landed;
-pub(crate) use memories::Memories;
+use self::frame::{Frame, Landed};
+use self::paging::Paging;
+use self::tlb::{Invalidation, Tag, Tlb};
+use crate::model::ordering::{Memory, View};
+use crate::model::promise::Promise;
+use crate::model::removed::Removed;
+use crate::model::rule::Rule;
+use crate::model::schedule::{below, give_up, steps};
+use crate::model::sites::{Access, Site};
+use crate::model::timeline::Timeline;
+
+/// The time between two ticks of a CPU's clock, in nanoseconds.
+pub(crate) const TICK: u64 = 100;
 
 /// What a machine is like.
 #[derive(Debug, Clone, Copy)]
@@ -83,22 +89,6 @@ pub(crate) struct Device {
     tlb: RefCell<Tlb>,
     pub(crate) root: Cell<Option<(u32, u32)>>,
     floor: RefCell<View>,
-}
-
-/// A frame of memory.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Frame {
-    pub(crate) allocated: bool,
-    /// How often it was handed out.
-    pub(crate) allocation: u32,
-    /// When it was last handed out.
-    since: u64,
-    /// When it was last declared clean.
-    pub(crate) clean: u64,
-    /// The accesses to it.
-    content: Accessed,
-    /// The stores to it.
-    stored: Accessed,
 }
 
 /// A rule that was broken, and how.
@@ -365,8 +355,9 @@ impl Hardware {
         self.time.get()
     }
 
-    pub(crate) fn pass(&self, nanoseconds: u64) {
-        self.time.set(self.time.get() + nanoseconds);
+    /// The time between two ticks of the clock passes.
+    pub(crate) fn pass_tick(&self) {
+        self.time.set(self.time.get() + TICK);
     }
 
     pub(crate) fn keeps(&self, promise: Promise) -> bool {
@@ -418,15 +409,6 @@ impl Hardware {
     pub(crate) fn tick(&self) -> u64 {
         self.moment.set(self.moment.get() + 1);
         self.moment.get()
-    }
-
-    /// The last moment at which the value that a walker has just read stood in its location, or one that is the `same`.
-    pub(crate) fn stood(&self, same: impl Fn(u64) -> bool) -> u64 {
-        let (location, newer) = self.walked.get();
-        let stored = self.stored.borrow();
-        let values = stored.get(location as usize).map_or(&[][..], |values| values);
-        let newer = &values[values.len().saturating_sub(newer as usize)..];
-        newer.iter().find(|(value, _)| !same(*value)).map_or_else(|| self.tick(), |(_, moment)| *moment)
     }
 
     fn note_stored(&self, location: u32, value: u64) {

@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
+use super::entry::Read;
+use super::paging::Past;
+use super::tlb::{Filled, Tag, Tlb, Walked, Walking};
 use super::Hardware;
-use crate::ordering::View;
-use crate::paging::Read;
-use crate::promise::Promise;
-use crate::rule::Rule;
-use crate::schedule::below;
-use crate::tlb::{Filled, Tag, Tlb, Walked, Walking};
+use crate::model::ordering::View;
+use crate::model::promise::Promise;
+use crate::model::rule::Rule;
+use crate::model::schedule::below;
 
 /// How far a walk has come.
 pub(super) enum Walk {
@@ -198,6 +199,29 @@ impl Hardware {
         if !started.is_empty() {
             let (what, view) = &started[below(started.len() as u32) as usize];
             self.forget(thread, *what, Some(view));
+        }
+    }
+}
+
+impl Past for Hardware {
+    fn moment(&self) -> u64 {
+        self.tick()
+    }
+
+    fn stood(&self, same: &dyn Fn(u64) -> bool) -> u64 {
+        let (location, newer) = self.walked.get();
+        let stored = self.stored.borrow();
+        let values = stored.get(location as usize).map_or(&[][..], |values| values);
+        let newer = &values[values.len().saturating_sub(newer as usize)..];
+        newer.iter().find(|(value, _)| !same(*value)).map_or_else(|| self.tick(), |(_, moment)| *moment)
+    }
+
+    fn allocation_at(&self, frame: u32, moment: u64) -> u32 {
+        let state = self.frames.borrow()[frame as usize];
+        if state.since <= moment {
+            state.allocation
+        } else {
+            0
         }
     }
 }

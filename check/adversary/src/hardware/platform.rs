@@ -8,12 +8,11 @@ use ceasefire::{
     SpaceId,
 };
 
-use crate::hardware::Hardware;
-use crate::kernel::Small;
-use crate::promise::Promise;
-use crate::schedule::below;
-use crate::tables::PAGE_SHIFT;
-use crate::tlb::{Invalidation, Tag};
+use super::entry::PAGE_SHIFT;
+use super::tlb::{Invalidation, Tag};
+use super::Hardware;
+use crate::model::promise::Promise;
+use crate::model::schedule::below;
 
 /// A kernel on the machine, as far as the platform depends on it.
 pub(crate) trait System: Sized {
@@ -28,7 +27,7 @@ pub(crate) trait System: Sized {
 }
 
 /// The platform of a kernel: the small one, or the memory manager.
-pub(crate) struct Adverse<S: System = Small> {
+pub(crate) struct Adverse<S: System> {
     pub(crate) hardware: Rc<Hardware>,
     pub(crate) system: S,
     cpus: Vec<Cpu<S::Space>>,

@@ -9,17 +9,17 @@ use std::fmt;
 use ceasefire::{Access, Entry, PageSize, Translation};
 use ceasefire_atomics::{AtomicU64, Ordering};
 
-use crate::hardware::{Accessed, Frame, Hardware};
-use crate::paging::{Paging, Read, Shape};
-use crate::rule::Rule;
-use crate::tlb::{Filled, Tag};
+use crate::hardware::entry::{Read, Shape};
+use crate::hardware::frame::{Accessed, Frame};
+use crate::hardware::paging::{Paging, Past};
+use crate::hardware::tlb::{Filled, Tag};
+use crate::hardware::Hardware;
+use crate::model::rule::Rule;
 
 /// log2 of the entries of a table.
 pub(crate) const BITS: u32 = 2;
 /// The level of the root.
 pub(crate) const TOP: u32 = 2;
-/// log2 of a page's bytes.
-pub(crate) const PAGE_SHIFT: u32 = 12;
 /// The next larger size of a translation: an entry one level up.
 pub(crate) const HUGE: PageSize = PageSize::KIB_16;
 /// The pages that a huge translation spans.
@@ -237,8 +237,8 @@ impl Paging for Tables {
         Shape { bits: BITS, top: TOP }
     }
 
-    fn read(&self, hardware: &Hardware, table: u32, index: usize, _: u32) -> Read {
-        read(self.table(table).get(index), hardware.tick())
+    fn read(&self, past: &dyn Past, table: u32, index: usize, _: u32) -> Read {
+        read(self.table(table).get(index), past.moment())
     }
 
     /// The small kernel has no mark for loads.

@@ -8,6 +8,7 @@ mod calls;
 mod cpus;
 mod ranges;
 mod shapes;
+pub(crate) mod tables;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,14 +17,15 @@ use std::rc::Rc;
 
 use ceasefire::{AddressSpace, Engine, Owed, RangeGuard, Root, Settled, TableGuard};
 
-use crate::cores::Cores;
+use self::tables::{Pte, Table, Tables, BITS, TOP};
+use super::cores::Cores;
+use super::lock::{Held, Lock};
+use crate::hardware::entry::PAGE_SHIFT;
+use crate::hardware::platform::{Adverse, System};
+use crate::hardware::tlb::Tag;
 use crate::hardware::Hardware;
-use crate::lock::{Held, Lock};
-use crate::ordering::View;
-use crate::platform::{Adverse, System};
-use crate::rule::Rule;
-use crate::tables::{Pte, Table, Tables, BITS, PAGE_SHIFT, TOP};
-use crate::tlb::Tag;
+use crate::model::ordering::View;
+use crate::model::rule::Rule;
 
 /// A program's address space.
 #[derive(Debug, Clone)]
@@ -62,7 +64,7 @@ pub(crate) struct TableLock<'a> {
     _held: Held<'a>,
 }
 
-impl TableGuard<Adverse> for TableLock<'_> {
+impl TableGuard<Adverse<Small>> for TableLock<'_> {
     fn space(&self) -> &Space {
         self.space
     }
@@ -75,7 +77,7 @@ pub(crate) struct RangeLock<'a> {
     _held: Held<'a>,
 }
 
-impl RangeGuard<Adverse> for RangeLock<'_> {
+impl RangeGuard<Adverse<Small>> for RangeLock<'_> {
     fn space(&self) -> &Space {
         self.space
     }
@@ -113,7 +115,7 @@ pub(crate) const FRAMES: usize = 160;
 /// The kernel on a machine.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    pub(crate) engine: Engine<Adverse>,
+    pub(crate) engine: Engine<Adverse<Small>>,
     tables: Rc<Tables>,
     free: RefCell<Vec<u32>>,
     /// What CPUs had stored and seen that gave frames back: the allocator's lock carries it.
@@ -131,7 +133,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    pub(crate) fn new(engine: Engine<Adverse>, tables: Rc<Tables>) -> Self {
+    pub(crate) fn new(engine: Engine<Adverse<Small>>, tables: Rc<Tables>) -> Self {
         Self {
             engine,
             tables,

@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 
 use ceasefire_memory::{Block, Entry, Protection, Store, Table};
 
-use crate::hardware::{Frame, Hardware};
-use crate::paging::{Paging, Read, Shape};
-use crate::rule::Rule;
-use crate::tlb::Filled;
+use crate::hardware::entry::{Read, Shape};
+use crate::hardware::frame::Frame;
+use crate::hardware::paging::{Paging, Past};
+use crate::hardware::tlb::Filled;
+use crate::hardware::Hardware;
+use crate::model::rule::Rule;
 
 /// One use of a frame as a table, and the next.
 #[derive(Debug, Default)]
@@ -250,13 +252,13 @@ impl Paging for Record {
         SHAPE
     }
 
-    fn read(&self, hardware: &Hardware, table: u32, index: usize, level: u32) -> Read {
+    fn read(&self, past: &dyn Past, table: u32, index: usize, level: u32) -> Read {
         let entry = self.table(table).get(index);
         if !entry.present() {
             return read(entry, level, 0, 0);
         }
-        let stood = hardware.stood(|bits| allows(Entry::from_bits(bits), entry));
-        read(entry, level, hardware.allocation_at(entry.frame().get(), stood), stood)
+        let stood = past.stood(&|bits| allows(Entry::from_bits(bits), entry));
+        read(entry, level, past.allocation_at(entry.frame().get(), stood), stood)
     }
 
     fn mark(&self, table: u32, index: usize, old: Read, store: bool, _: bool) -> Option<Read> {

@@ -1,9 +1,10 @@
 //! Frames and their allocations: who has them, and which accesses through old entries break a rule.
 
-use super::{Frame, Hardware};
-use crate::rule::Rule;
-use crate::scenario::Removed;
-use crate::tlb::{Filled, Tag};
+use super::frame::Frame;
+use super::tlb::{Filled, Tag};
+use super::Hardware;
+use crate::model::removed::Removed;
+use crate::model::rule::Rule;
 
 impl Hardware {
     /// The allocator hands a frame out.
@@ -46,16 +47,6 @@ impl Hardware {
     pub(crate) fn allocation_in_use(&self, frame: u32) -> Option<u32> {
         let state = self.frames.borrow()[frame as usize];
         state.allocated.then_some(state.allocation)
-    }
-
-    /// The allocation of a frame at an earlier moment, as far as it matters: 0, which none has, if it was another.
-    pub(crate) fn allocation_at(&self, frame: u32, moment: u64) -> u32 {
-        let state = self.frames.borrow()[frame as usize];
-        if state.since <= moment {
-            state.allocation
-        } else {
-            0
-        }
     }
 
     /// From now on, stores to the frame must set its mark anew.

@@ -4,9 +4,8 @@ use std::rc::Rc;
 
 use ceasefire::{Asid, Extent, Flush};
 
-use crate::ordering::View;
-use crate::paging::Read;
-use crate::tables::PAGE_SHIFT;
+use super::entry::{Read, PAGE_SHIFT};
+use crate::model::ordering::View;
 
 /// The tag of an entry: an ASID, or none for the kernel's ranges, which every tag may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
