@@ -1,6 +1,6 @@
 //! Frames and their allocations: who has them, and which accesses through old entries break a rule.
 
-use super::frame::Frame;
+use super::frame::{Allocation, Frame};
 use super::tlb::{Filled, Tag};
 use super::Hardware;
 use crate::model::removed::Removed;
@@ -13,8 +13,8 @@ impl Hardware {
         let mut frames = self.frames.borrow_mut();
         let state = &mut frames[frame as usize];
         (state.allocated, state.since) = (true, since);
-        state.allocation += 1;
-        let reused = state.allocation > 1;
+        state.allocation.0 += 1;
+        let reused = state.allocation != Allocation(1);
         drop(frames);
         if reused {
             self.note(|| format!("reuse frame {frame}"));
@@ -39,12 +39,12 @@ impl Hardware {
         self.model.removed.iter().all(|removed| matches!(removed, Removed::Ordering(..) | Removed::Order(_)))
     }
 
-    pub(crate) fn allocation(&self, frame: u32) -> u32 {
+    pub(crate) fn allocation(&self, frame: u32) -> Allocation {
         self.frames.borrow()[frame as usize].allocation
     }
 
     /// The allocation of a frame that is in use.
-    pub(crate) fn allocation_in_use(&self, frame: u32) -> Option<u32> {
+    pub(crate) fn allocation_in_use(&self, frame: u32) -> Option<Allocation> {
         let state = self.frames.borrow()[frame as usize];
         state.allocated.then_some(state.allocation)
     }
@@ -53,7 +53,7 @@ impl Hardware {
     ///
     /// With `put`, it is the page that was put into the frame with this allocation that is clean, and the CPU must know
     /// of the last store to it. The page may have left the frame since; then nothing is said of the next one.
-    pub(crate) fn declare_clean(&self, frame: u32, put: Option<u32>) {
+    pub(crate) fn declare_clean(&self, frame: u32, put: Option<Allocation>) {
         let Frame { stored, allocation, .. } = self.frames.borrow()[frame as usize];
         if put.is_some_and(|put| put != allocation) {
             return;
@@ -98,7 +98,7 @@ impl Hardware {
     }
 
     /// Judges the tag under which a CPU runs.
-    pub(crate) fn judge_tag(&self, column: usize, loaded: Option<(u32, u32, Tag)>) {
+    pub(crate) fn judge_tag(&self, column: usize, loaded: Option<(u32, Allocation, Tag)>) {
         let Some((root, _, tag)) = loaded else { return };
         if self.given_back.borrow().contains(&(root, tag)) {
             let what = format!("root {root} is loaded under a tag that was given back");

@@ -1,5 +1,7 @@
 //! Entries of page tables, as a walker reads them in tables of any shape.
 
+use super::frame::Allocation;
+
 /// log2 of a page's bytes.
 pub(crate) const PAGE_SHIFT: u32 = 12;
 
@@ -31,8 +33,16 @@ pub(crate) struct Read {
     pub(crate) writable: bool,
     pub(crate) dirty: bool,
     pub(crate) frame: u32,
-    /// The allocation of the frame, or the number of the mapping, as the tables count them.
+    /// Of an entry that leads to a table, the number of the table's allocation. Of one that translates, what its kernel
+    /// counts: allocations of the frame, or mappings.
     pub(crate) number: u32,
     /// The last moment at which it is known to have been in the table.
     pub(crate) stood: u64,
+}
+
+impl Read {
+    /// The allocation of the table to which it leads.
+    pub(crate) fn allocation(&self) -> Allocation {
+        Allocation(self.number)
+    }
 }

@@ -1,13 +1,20 @@
-//! A frame of memory, and the accesses that land in it.
+//! A frame of memory, and its allocations.
 
-use super::tlb::Filled;
+/// One use of a frame, from the moment at which it is handed out until it goes back. The number of the first is 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Allocation(pub(crate) u32);
+
+impl Allocation {
+    /// The allocation of no frame.
+    pub(crate) const NONE: Self = Self(0);
+}
 
 /// A frame of memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Frame {
     pub(crate) allocated: bool,
-    /// How often it was handed out.
-    pub(crate) allocation: u32,
+    /// Its present allocation, or its last one.
+    pub(crate) allocation: Allocation,
     /// When it was last handed out.
     pub(super) since: u64,
     /// When it was last declared clean.
@@ -22,12 +29,3 @@ pub(crate) struct Frame {
 /// on each thread has a location there, and each of its accesses is a store to it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Accessed(pub(super) Option<u32>);
-
-/// An access, as a store to its thread's location.
-#[derive(Debug)]
-pub(super) struct Landed {
-    pub(super) thread: usize,
-    pub(super) location: u32,
-    pub(super) number: u32,
-    pub(super) entry: Filled,
-}

@@ -5,9 +5,9 @@
 //! invalidation on all CPUs, or in a device, is done, and the access used an entry that it removes. Accesses by other
 //! entries may still be under way then (Arm: the `DSB` after a `TLBI` waits for accesses by the invalidated entries).
 
-use super::frame::{Accessed, Frame, Landed};
+use super::frame::{Accessed, Frame};
 use super::tlb::{Filled, Invalidation};
-use super::Hardware;
+use super::{Hardware, Landed};
 
 impl Hardware {
     /// An access lands in a frame.

@@ -24,9 +24,9 @@ use ceasefire::{Capabilities, CpuId};
 use ceasefire_atomics::Ordering;
 use shuttle::sync::atomic::AtomicBool;
 
-use self::frame::{Frame, Landed};
+use self::frame::{Allocation, Frame};
 use self::paging::Paging;
-use self::tlb::{Invalidation, Tag, Tlb};
+use self::tlb::{Filled, Invalidation, Tag, Tlb};
 use crate::model::ordering::{Memory, View};
 use crate::model::promise::Promise;
 use crate::model::removed::Removed;
@@ -62,7 +62,7 @@ pub(crate) struct Model {
 pub(crate) struct Core {
     pub(crate) tlb: RefCell<Tlb>,
     /// The root that is loaded, with its allocation, and the tag.
-    pub(crate) root: Cell<Option<(u32, u32, Tag)>>,
+    pub(crate) root: Cell<Option<(u32, Allocation, Tag)>>,
     pub(crate) off: Cell<u32>,
     pub(crate) pins: Cell<u32>,
     /// An interrupt is on its way, with what its senders had stored.
@@ -87,8 +87,18 @@ pub(crate) struct Core {
 #[derive(Debug, Default)]
 pub(crate) struct Device {
     tlb: RefCell<Tlb>,
-    pub(crate) root: Cell<Option<(u32, u32)>>,
+    /// The root that it walks from, with its allocation.
+    pub(crate) root: Cell<Option<(u32, Allocation)>>,
     floor: RefCell<View>,
+}
+
+/// An access, as a store to its thread's location.
+#[derive(Debug)]
+struct Landed {
+    thread: usize,
+    location: u32,
+    number: u32,
+    entry: Filled,
 }
 
 /// A rule that was broken, and how.
@@ -108,7 +118,8 @@ pub(crate) struct Hardware {
     frames: RefCell<Vec<Frame>>,
     /// The pages that the hardware may look at by itself: of the loaded space, and of the kernel.
     hot: RefCell<Vec<(Tag, u64)>>,
-    pub(crate) kernel_root: Cell<Option<(u32, u32)>>,
+    /// The root of the kernel's ranges, with its allocation.
+    pub(crate) kernel_root: Cell<Option<(u32, Allocation)>>,
     views: RefCell<Memory>,
     /// The accesses to frames, oldest first.
     landed: RefCell<Vec<Landed>>,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::entry::{Read, Shape};
-use super::frame::{Accessed, Frame};
+use super::frame::{Accessed, Allocation, Frame};
 use super::tlb::Filled;
 use crate::model::rule::Rule;
 
@@ -15,8 +15,8 @@ pub(crate) trait Past {
     /// The last moment at which the value that the walker has just read stood in its place, or one that is the `same`.
     fn stood(&self, same: &dyn Fn(u64) -> bool) -> u64;
 
-    /// The allocation of a frame at an earlier moment, as far as it matters: 0, which none has, if it was another.
-    fn allocation_at(&self, frame: u32, moment: u64) -> u32;
+    /// The allocation of a frame at an earlier moment, as far as it matters: none if it was another.
+    fn allocation_at(&self, frame: u32, moment: u64) -> Allocation;
 }
 
 /// The page tables of a kernel, and the record of what their entries may be used for.

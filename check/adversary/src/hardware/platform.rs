@@ -9,6 +9,7 @@ use ceasefire::{
 };
 
 use super::entry::PAGE_SHIFT;
+use super::frame::Allocation;
 use super::tlb::{Invalidation, Tag};
 use super::Hardware;
 use crate::model::promise::Promise;
@@ -23,7 +24,7 @@ pub(crate) trait System: Sized {
     const KERNEL_BASE: u64;
 
     /// The frame of a root, and its allocation.
-    fn root(hardware: &Hardware, root: Root) -> (u32, u32);
+    fn root(hardware: &Hardware, root: Root) -> (u32, Allocation);
 }
 
 /// The platform of a kernel: the small one, or the memory manager.

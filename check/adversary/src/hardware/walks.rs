@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::entry::Read;
+use super::frame::Allocation;
 use super::paging::Past;
 use super::tlb::{Filled, Tag, Tlb, Walked, Walking};
 use super::Hardware;
@@ -40,7 +41,7 @@ impl Hardware {
         &self,
         tlb: &Tlb,
         tag: Tag,
-        (root, allocation): (u32, u32),
+        (root, allocation): (u32, Allocation),
         page: u64,
     ) -> Walking {
         let at = self.tick();
@@ -83,7 +84,7 @@ impl Hardware {
         if walk.level == 0 {
             return Walk::Nothing;
         }
-        let (level, table, allocation) = (walk.level - 1, pte.frame, pte.number);
+        let (level, table, allocation) = (walk.level - 1, pte.frame, pte.allocation());
         let shift = shape.bits * walk.level;
         let prefix = walk.page >> shift;
         let (tag, at) = (walk.tag, walk.at);
@@ -164,7 +165,7 @@ impl Hardware {
         }
     }
 
-    fn walk_by_itself(&self, thread: usize, tlb: &mut Tlb, tag: Tag, root: (u32, u32), page: u64) {
+    fn walk_by_itself(&self, thread: usize, tlb: &mut Tlb, tag: Tag, root: (u32, Allocation), page: u64) {
         let mut walk = if tlb.walking.is_empty() || below(2) == 0 {
             Walk::On(self.begin_walk(tlb, tag, root, page))
         } else {
@@ -216,12 +217,12 @@ impl Past for Hardware {
         newer.iter().find(|(value, _)| !same(*value)).map_or_else(|| self.tick(), |(_, moment)| *moment)
     }
 
-    fn allocation_at(&self, frame: u32, moment: u64) -> u32 {
+    fn allocation_at(&self, frame: u32, moment: u64) -> Allocation {
         let state = self.frames.borrow()[frame as usize];
         if state.since <= moment {
             state.allocation
         } else {
-            0
+            Allocation::NONE
         }
     }
 }

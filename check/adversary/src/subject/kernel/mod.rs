@@ -17,10 +17,11 @@ use std::rc::Rc;
 
 use ceasefire::{AddressSpace, Engine, Owed, RangeGuard, Root, Settled, TableGuard};
 
-use self::tables::{Pte, Table, Tables, BITS, TOP};
+use self::tables::{MappingNumber, Pte, Table, Tables, BITS, TOP};
 use super::cores::Cores;
 use super::lock::{Held, Lock};
 use crate::hardware::entry::PAGE_SHIFT;
+use crate::hardware::frame::Allocation;
 use crate::hardware::platform::{Adverse, System};
 use crate::hardware::tlb::Tag;
 use crate::hardware::Hardware;
@@ -40,7 +41,7 @@ pub(crate) struct Parts {
     /// Keeps new translations out.
     range_lock: Lock,
     /// Every mapping that a page ever had.
-    mapped: RefCell<BTreeMap<u64, Vec<u32>>>,
+    mapped: RefCell<BTreeMap<u64, Vec<MappingNumber>>>,
 }
 
 impl Deref for Space {
@@ -85,7 +86,7 @@ impl RangeGuard<Adverse<Small>> for RangeLock<'_> {
 
 /// The mappings that an operation has found gone or taken away. When it returns, no CPU may use them.
 #[derive(Debug, Default)]
-struct Gone(RefCell<Vec<u32>>);
+struct Gone(RefCell<Vec<MappingNumber>>);
 
 /// A frame that nobody else owns.
 #[derive(Debug, PartialEq, Eq)]
@@ -104,8 +105,8 @@ impl System for Small {
     const KERNEL_BASE: u64 = KERNEL_BASE;
 
     /// A root carries its allocation, so a root that was freed is not taken for its successor.
-    fn root(_: &Hardware, root: Root) -> (u32, u32) {
-        ((root.0 >> PAGE_SHIFT) as u32, root.0 as u32 % (1 << PAGE_SHIFT))
+    fn root(_: &Hardware, root: Root) -> (u32, Allocation) {
+        ((root.0 >> PAGE_SHIFT) as u32, Allocation(root.0 as u32 % (1 << PAGE_SHIFT)))
     }
 }
 
@@ -123,7 +124,7 @@ pub(crate) struct Kernel {
     pub(crate) spaces: RefCell<Vec<Space>>,
     /// Guards the kernel's ranges, and every mapping that a page of them ever had.
     range_lock: Lock,
-    range_mapped: RefCell<BTreeMap<u64, Vec<u32>>>,
+    range_mapped: RefCell<BTreeMap<u64, Vec<MappingNumber>>>,
     /// Frames in debt, until they can be redeemed.
     owing: RefCell<Vec<Owed<Page>>>,
     /// Numbers that a scenario's CPUs tell each other, in order with all else.
@@ -173,7 +174,8 @@ impl Kernel {
     /// Makes a space.
     pub(crate) fn new_space(&self) -> Space {
         let root = self.new_table();
-        let address = u64::from(root) << PAGE_SHIFT | u64::from(self.hardware().allocation(root));
+        let Allocation(allocation) = self.hardware().allocation(root);
+        let address = u64::from(root) << PAGE_SHIFT | u64::from(allocation);
         Space(Rc::new(Parts {
             coherence: self.engine.new_space(Root(address)),
             root,
@@ -306,7 +308,7 @@ impl Kernel {
     }
 
     /// Makes a promise for each mapping that a call took away or narrowed.
-    fn promise(&self, gone: &Gone, promise: impl Fn(&Tables, u32)) {
+    fn promise(&self, gone: &Gone, promise: impl Fn(&Tables, MappingNumber)) {
         gone.0.borrow().iter().for_each(|&mapping| promise(&self.tables, mapping));
     }
 }

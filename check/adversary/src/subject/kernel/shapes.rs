@@ -76,7 +76,7 @@ impl Kernel {
             if !pte.present() || pte.leaf() {
                 return;
             }
-            expected = (pte.frame(), pte.number());
+            expected = (pte.frame(), pte.allocation());
             self.hardware().pause();
         }
     }

@@ -7,6 +7,7 @@ use ceasefire::Root;
 use ceasefire_memory::{HeldLocks, NodeId, SpaceHandle, PAGE_SHIFT};
 
 use super::record::Record;
+use crate::hardware::frame::Allocation;
 use crate::hardware::platform::{Adverse, System};
 use crate::hardware::Hardware;
 
@@ -39,7 +40,7 @@ impl System for Managed {
 
     const KERNEL_BASE: u64 = 0;
 
-    fn root(hardware: &Hardware, root: Root) -> (u32, u32) {
+    fn root(hardware: &Hardware, root: Root) -> (u32, Allocation) {
         let frame = frame_of(root);
         (frame, hardware.allocation(frame))
     }
