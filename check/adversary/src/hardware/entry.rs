@@ -33,8 +33,8 @@ pub(crate) struct Read {
     pub(crate) writable: bool,
     pub(crate) dirty: bool,
     pub(crate) frame: u32,
-    /// Of an entry that leads to a table, the number of the table's allocation. Of one that translates, what its kernel
-    /// counts: allocations of the frame, or mappings.
+    /// Of an entry that leads to a table, the number of the table's allocation. Of one that translates, the number that
+    /// its kernel gave: to the frame's allocation, or to the mapping.
     pub(crate) number: u32,
     /// The last moment at which it is known to have been in the table.
     pub(crate) stood: u64,

@@ -7,7 +7,7 @@ use super::frame::{Accessed, Allocation, Frame};
 use super::tlb::Filled;
 use crate::model::rule::Rule;
 
-/// What the machine knows of the entry that a walker reads: the tables ask no more of it.
+/// The past of an entry that a walker reads. The tables ask the machine for no more.
 pub(crate) trait Past {
     /// A new moment, after all others.
     fn moment(&self) -> u64;

@@ -31,7 +31,7 @@ pub(crate) struct Filled {
     pub(crate) page: u64,
     pub(crate) order: u32,
     pub(crate) frame: u32,
-    /// What the kernel counts: the frame's allocations, or mappings.
+    /// The number that the kernel gave: to the frame's allocation, or to the mapping.
     pub(crate) number: u32,
     pub(crate) writable: bool,
     pub(crate) dirty: bool,

@@ -1,4 +1,5 @@
-//! The ground: the memory model, the schedules, and the names of accesses, rules and promises. No machine is known here.
+//! The ground: the memory model, the schedules, and the names of accesses, rules and promises. Nothing here knows the
+//! machine.
 //!
 //! `ordering` decides what a load may read, and `schedule` decides which CPU goes on. A `site` is the place of an access
 //! in the engine's sources. `removed` names each thing that a scenario can take away.

@@ -1,4 +1,4 @@
-//! What a scenario takes away, so that a rule breaks: a guard, a promise, an ordering, or the order of two statements.
+//! The guards, promises and orders that a scenario takes away, so that a rule breaks.
 
 use ceasefire::sabotage::Guard;
 use ceasefire_atomics::Ordering;

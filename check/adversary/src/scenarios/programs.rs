@@ -1,4 +1,4 @@
-//! What many scenarios share: the guards and promises that they take away, spaces, and programs of one CPU.
+//! Spaces and programs that many scenarios share, and short names for the things that they take away.
 
 use ceasefire::sabotage::Guard;
 
