@@ -6,9 +6,9 @@ use std::ops::{Deref, DerefMut};
 
 use ceasefire_memory::{LockClass, RwLock};
 
-use super::machine::Managed;
-use crate::lock::{Held, HeldShared, Lock, SharedLock};
-use crate::platform::Adverse;
+use super::managed::Managed;
+use crate::hardware::platform::Adverse;
+use crate::subject::lock::{Held, HeldShared, Lock, SharedLock};
 
 /// A guard of a value. On drop the value goes first, then the lock, and then interrupts come back.
 pub(crate) struct Guard<'a, V, L> {

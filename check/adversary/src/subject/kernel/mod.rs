@@ -8,6 +8,7 @@ mod calls;
 mod cpus;
 mod ranges;
 mod shapes;
+pub(crate) mod tables;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,14 +17,16 @@ use std::rc::Rc;
 
 use ceasefire::{AddressSpace, Engine, Owed, RangeGuard, Root, Settled, TableGuard};
 
-use crate::cores::Cores;
+use self::tables::{MappingNumber, Pte, Table, Tables, BITS, TOP};
+use super::cores::Cores;
+use super::lock::{Held, Lock};
+use crate::hardware::entry::PAGE_SHIFT;
+use crate::hardware::frame::Allocation;
+use crate::hardware::platform::{Adverse, System};
+use crate::hardware::tlb::Tag;
 use crate::hardware::Hardware;
-use crate::lock::{Held, Lock};
-use crate::ordering::View;
-use crate::platform::{Adverse, System};
-use crate::rule::Rule;
-use crate::tables::{Pte, Table, Tables, BITS, PAGE_SHIFT, TOP};
-use crate::tlb::Tag;
+use crate::model::ordering::View;
+use crate::model::rule::Rule;
 
 /// A program's address space.
 #[derive(Debug, Clone)]
@@ -38,7 +41,7 @@ pub(crate) struct Parts {
     /// Keeps new translations out.
     range_lock: Lock,
     /// Every mapping that a page ever had.
-    mapped: RefCell<BTreeMap<u64, Vec<u32>>>,
+    mapped: RefCell<BTreeMap<u64, Vec<MappingNumber>>>,
 }
 
 impl Deref for Space {
@@ -62,7 +65,7 @@ pub(crate) struct TableLock<'a> {
     _held: Held<'a>,
 }
 
-impl TableGuard<Adverse> for TableLock<'_> {
+impl TableGuard<Adverse<Small>> for TableLock<'_> {
     fn space(&self) -> &Space {
         self.space
     }
@@ -75,7 +78,7 @@ pub(crate) struct RangeLock<'a> {
     _held: Held<'a>,
 }
 
-impl RangeGuard<Adverse> for RangeLock<'_> {
+impl RangeGuard<Adverse<Small>> for RangeLock<'_> {
     fn space(&self) -> &Space {
         self.space
     }
@@ -83,7 +86,7 @@ impl RangeGuard<Adverse> for RangeLock<'_> {
 
 /// The mappings that an operation has found gone or taken away. When it returns, no CPU may use them.
 #[derive(Debug, Default)]
-struct Gone(RefCell<Vec<u32>>);
+struct Gone(RefCell<Vec<MappingNumber>>);
 
 /// A frame that nobody else owns.
 #[derive(Debug, PartialEq, Eq)]
@@ -102,8 +105,8 @@ impl System for Small {
     const KERNEL_BASE: u64 = KERNEL_BASE;
 
     /// A root carries its allocation, so a root that was freed is not taken for its successor.
-    fn root(_: &Hardware, root: Root) -> (u32, u32) {
-        ((root.0 >> PAGE_SHIFT) as u32, root.0 as u32 % (1 << PAGE_SHIFT))
+    fn root(_: &Hardware, root: Root) -> (u32, Allocation) {
+        ((root.0 >> PAGE_SHIFT) as u32, Allocation(root.0 as u32 % (1 << PAGE_SHIFT)))
     }
 }
 
@@ -113,7 +116,7 @@ pub(crate) const FRAMES: usize = 160;
 /// The kernel on a machine.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    pub(crate) engine: Engine<Adverse>,
+    pub(crate) engine: Engine<Adverse<Small>>,
     tables: Rc<Tables>,
     free: RefCell<Vec<u32>>,
     /// What CPUs had stored and seen that gave frames back: the allocator's lock carries it.
@@ -121,7 +124,7 @@ pub(crate) struct Kernel {
     pub(crate) spaces: RefCell<Vec<Space>>,
     /// Guards the kernel's ranges, and every mapping that a page of them ever had.
     range_lock: Lock,
-    range_mapped: RefCell<BTreeMap<u64, Vec<u32>>>,
+    range_mapped: RefCell<BTreeMap<u64, Vec<MappingNumber>>>,
     /// Frames in debt, until they can be redeemed.
     owing: RefCell<Vec<Owed<Page>>>,
     /// Numbers that a scenario's CPUs tell each other, in order with all else.
@@ -131,7 +134,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    pub(crate) fn new(engine: Engine<Adverse>, tables: Rc<Tables>) -> Self {
+    pub(crate) fn new(engine: Engine<Adverse<Small>>, tables: Rc<Tables>) -> Self {
         Self {
             engine,
             tables,
@@ -171,7 +174,8 @@ impl Kernel {
     /// Makes a space.
     pub(crate) fn new_space(&self) -> Space {
         let root = self.new_table();
-        let address = u64::from(root) << PAGE_SHIFT | u64::from(self.hardware().allocation(root));
+        let Allocation(allocation) = self.hardware().allocation(root);
+        let address = u64::from(root) << PAGE_SHIFT | u64::from(allocation);
         Space(Rc::new(Parts {
             coherence: self.engine.new_space(Root(address)),
             root,
@@ -304,7 +308,7 @@ impl Kernel {
     }
 
     /// Makes a promise for each mapping that a call took away or narrowed.
-    fn promise(&self, gone: &Gone, promise: impl Fn(&Tables, u32)) {
+    fn promise(&self, gone: &Gone, promise: impl Fn(&Tables, MappingNumber)) {
         gone.0.borrow().iter().for_each(|&mapping| promise(&self.tables, mapping));
     }
 }

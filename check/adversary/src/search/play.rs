@@ -1,127 +1,21 @@
-//! A scenario: a known bug as a program for a few CPUs, the guard that excludes it, and the rule that breaks without.
+//! Plays a scenario: sets its machine up, runs a coroutine for each CPU, and takes the machine apart.
 
 use std::cell::RefCell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::rc::Rc;
 
-use ceasefire::sabotage::Guard;
-use ceasefire::{Bounds, Broadcast, Capabilities, Engine, Holders, Payment, Schedule};
-use ceasefire_atomics::Ordering;
-use ceasefire_memory::{Config, Lazy};
+use ceasefire::Engine;
 
-use crate::hardware::{Broken, Hardware, Memories, Model};
-use crate::kernel::{Kernel, Small, FRAMES};
-use crate::manager::{Manager, Record};
-use crate::platform::Adverse;
-use crate::promise::Promise;
-use crate::rule::Rule;
-use crate::schedule::{self, give_up, Ran};
-use crate::sites::Access;
-use crate::tables::Tables;
-
-/// What a scenario takes away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Removed {
-    /// A guard of the engine.
-    Guard(Guard),
-    /// A guard of the memory manager.
-    Manager(ceasefire_memory::sabotage::Guard),
-    /// A promise of the hardware or of the platform.
-    Promise(Promise),
-    /// The ordering of an access, down to this one.
-    Ordering(Access, Ordering),
-    /// The order of two statements, in a copy of the engine: see `swaps`.
-    Order(u32),
-}
-
-impl Removed {
-    /// Its name on the command line.
-    pub fn name(self) -> String {
-        let name = match self {
-            Self::Guard(guard) => format!("{guard:?}"),
-            Self::Manager(guard) => format!("{guard:?}"),
-            Self::Promise(promise) => format!("{promise:?}"),
-            Self::Ordering(Access { site, .. }, to) => return format!("{site}={to:?}"),
-            Self::Order(pair) => return format!("pair {pair}"),
-        };
-        let mut words = String::new();
-        for letter in name.chars() {
-            if letter.is_uppercase() && !words.is_empty() {
-                words.push('-');
-            }
-            words.extend(letter.to_lowercase());
-        }
-        words
-    }
-}
-
-/// How flushes are carried on the scenario's machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Carried {
-    /// By interrupts, with ASIDs.
-    Interrupts,
-    /// By interrupts; every switch flushes.
-    NoAsids,
-    /// By broadcasts for every space (Arm).
-    Broadcasts,
-    /// By broadcasts for spaces that many CPUs run, by interrupts for others (x86).
-    Both,
-    /// By broadcasts, on hardware whose entries carry no ASIDs.
-    Untagged,
-}
-
-/// A program of one CPU, or of the device.
-pub(crate) type Program = fn(&Kernel);
-
-/// A known bug, as a schedule that can be searched for.
-#[derive(Debug, Clone, Copy)]
-pub struct Scenario {
-    /// Its name: the entry of the record of bugs, and a few words.
-    pub name: &'static str,
-    /// Where the bug was: the system, and the fix.
-    pub source: &'static str,
-    /// What excludes it, and the rules of which one breaks without. Where two guards exclude it, both are taken away.
-    pub guards: &'static [(&'static [Removed], &'static [Rule])],
-    pub(crate) carried: Carried,
-    pub(crate) lazy: bool,
-    pub(crate) elsewhere: bool,
-    pub(crate) unmasked: bool,
-    pub(crate) devices: usize,
-    /// Runs before the CPUs start, as CPU 0.
-    pub(crate) before: Program,
-    /// One program for each CPU, and then one for the device.
-    pub(crate) programs: &'static [Program],
-    /// The memory manager in place of the small kernel.
-    pub(crate) manager: Option<Managing>,
-}
-
-/// A program of one CPU on the memory manager.
-pub(crate) type ManagedProgram = fn(&Manager);
-
-/// What runs on the memory manager.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Managing {
-    pub(crate) config: fn() -> Config,
-    /// Runs before the CPUs start, as CPU 0.
-    pub(crate) before: ManagedProgram,
-    /// One program for each CPU.
-    pub(crate) programs: &'static [ManagedProgram],
-}
-
-/// A scenario on CPUs that interrupt each other, with no device.
-pub(crate) const PLAIN: Scenario = Scenario {
-    name: "",
-    source: "",
-    guards: &[],
-    carried: Carried::Interrupts,
-    lazy: false,
-    elsewhere: false,
-    unmasked: false,
-    devices: 0,
-    before: |_| (),
-    programs: &[],
-    manager: None,
-};
+use super::scenario::{ManagedProgram, Managing, Program, Scenario};
+use crate::hardware::memories::Memories;
+use crate::hardware::platform::Adverse;
+use crate::hardware::{Broken, Hardware, Model};
+use crate::model::removed::Removed;
+use crate::model::rule::Rule;
+use crate::model::schedule::{self, give_up, Ran};
+use crate::subject::kernel::tables::Tables;
+use crate::subject::kernel::{Kernel, Small, FRAMES};
+use crate::subject::manager::{Manager, Record};
 
 /// What runs on the machine.
 #[derive(Debug, Clone)]
@@ -162,36 +56,7 @@ fn handle_interrupt() {
     }
 }
 
-/// The age that debts may reach in a lazy scenario, and the time between two ticks, in nanoseconds.
-pub(crate) const AGE: u64 = 2 * TICK;
-pub(crate) const TICK: u64 = 100;
-
 impl Scenario {
-    fn capabilities(&self) -> Capabilities {
-        let every = Broadcast::new(9, 2, Holders::Every).ok();
-        let wide = Broadcast::new(9, 2, Holders::Wide).ok();
-        let (asids, broadcast) = match self.carried {
-            Carried::Interrupts => (true, None),
-            Carried::NoAsids => (false, None),
-            Carried::Broadcasts => (true, every),
-            Carried::Both => (true, wide),
-            Carried::Untagged => (false, every),
-        };
-        Capabilities { clean_stores_walk: true, asids, broadcast }
-    }
-
-    fn cpus(&self) -> usize {
-        self.manager.map_or(self.programs.len() - self.devices, |managing| managing.programs.len())
-    }
-
-    fn bounds(&self) -> Bounds {
-        if self.lazy {
-            Bounds::new(AGE, TICK, Payment::Free).unwrap_or(Bounds::STRICT)
-        } else {
-            Bounds::STRICT
-        }
-    }
-
     /// Sets up the machine and runs it to its end, inside a run of the scheduler.
     fn play(&self, removed: &'static [Removed], recorded: bool) {
         let model = Model {
@@ -264,17 +129,6 @@ impl Scenario {
 }
 
 impl Managing {
-    /// The configuration for so many CPUs. With `lazy`, debts wait.
-    fn configure(&self, cpus: usize, lazy: bool) -> Config {
-        let mut config = (self.config)();
-        config.cpus = cpus;
-        if lazy {
-            config.schedule = Schedule::Lazy;
-            config.lazy = Lazy { max_age: AGE, tick: TICK, ..config.lazy };
-        }
-        config
-    }
-
     fn play(&self, manager: Rc<Manager>) {
         RUNNING.set(Some(Running::Manager(manager.clone())));
         let hardware = manager.hardware();

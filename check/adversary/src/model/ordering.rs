@@ -34,7 +34,7 @@ use std::rc::Rc;
 
 use ceasefire_atomics::Ordering;
 
-use crate::sites::{acquires, releases};
+use super::sites::{acquires, releases};
 
 /// For each location, the number of a value: no older one may be read. What is missing counts as 0.
 #[derive(Debug, Clone, Default)]

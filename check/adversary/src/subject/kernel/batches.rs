@@ -5,6 +5,7 @@ use std::cell::Cell;
 use ceasefire::{Batch, Condition, Owed, PageSize, Schedule, WritePermit};
 
 use super::{address, Gone, Kernel, Page, Space};
+use crate::hardware::frame::Allocation;
 
 impl Kernel {
     /// Takes pages away on the kernel's own account, and frees their frames: reclaim.
@@ -111,7 +112,7 @@ impl Kernel {
         written
     }
 
-    fn write(&self, permit: WritePermit<Page>, allocation: u32) -> Page {
+    fn write(&self, permit: WritePermit<Page>, allocation: Allocation) -> Page {
         let frame = permit.page().0;
         self.hardware().note(|| format!("frame {frame} is clean, and is written"));
         self.hardware().declare_clean(frame, Some(allocation));

@@ -8,12 +8,12 @@ use ceasefire::{
     SpaceId,
 };
 
-use crate::hardware::Hardware;
-use crate::kernel::Small;
-use crate::promise::Promise;
-use crate::schedule::below;
-use crate::tables::PAGE_SHIFT;
-use crate::tlb::{Invalidation, Tag};
+use super::entry::PAGE_SHIFT;
+use super::frame::Allocation;
+use super::tlb::{Invalidation, Tag};
+use super::Hardware;
+use crate::model::promise::Promise;
+use crate::model::schedule::below;
 
 /// A kernel on the machine, as far as the platform depends on it.
 pub(crate) trait System: Sized {
@@ -24,11 +24,11 @@ pub(crate) trait System: Sized {
     const KERNEL_BASE: u64;
 
     /// The frame of a root, and its allocation.
-    fn root(hardware: &Hardware, root: Root) -> (u32, u32);
+    fn root(hardware: &Hardware, root: Root) -> (u32, Allocation);
 }
 
 /// The platform of a kernel: the small one, or the memory manager.
-pub(crate) struct Adverse<S: System = Small> {
+pub(crate) struct Adverse<S: System> {
     pub(crate) hardware: Rc<Hardware>,
     pub(crate) system: S,
     cpus: Vec<Cpu<S::Space>>,

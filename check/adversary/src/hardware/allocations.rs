@@ -1,9 +1,10 @@
 //! Frames and their allocations: who has them, and which accesses through old entries break a rule.
 
-use super::{Frame, Hardware};
-use crate::rule::Rule;
-use crate::scenario::Removed;
-use crate::tlb::{Filled, Tag};
+use super::frame::{Allocation, Frame};
+use super::tlb::{Filled, Tag};
+use super::Hardware;
+use crate::model::removed::Removed;
+use crate::model::rule::Rule;
 
 impl Hardware {
     /// The allocator hands a frame out.
@@ -12,8 +13,8 @@ impl Hardware {
         let mut frames = self.frames.borrow_mut();
         let state = &mut frames[frame as usize];
         (state.allocated, state.since) = (true, since);
-        state.allocation += 1;
-        let reused = state.allocation > 1;
+        state.allocation.0 += 1;
+        let reused = state.allocation != Allocation(1);
         drop(frames);
         if reused {
             self.note(|| format!("reuse frame {frame}"));
@@ -38,31 +39,21 @@ impl Hardware {
         self.model.removed.iter().all(|removed| matches!(removed, Removed::Ordering(..) | Removed::Order(_)))
     }
 
-    pub(crate) fn allocation(&self, frame: u32) -> u32 {
+    pub(crate) fn allocation(&self, frame: u32) -> Allocation {
         self.frames.borrow()[frame as usize].allocation
     }
 
     /// The allocation of a frame that is in use.
-    pub(crate) fn allocation_in_use(&self, frame: u32) -> Option<u32> {
+    pub(crate) fn allocation_in_use(&self, frame: u32) -> Option<Allocation> {
         let state = self.frames.borrow()[frame as usize];
         state.allocated.then_some(state.allocation)
-    }
-
-    /// The allocation of a frame at an earlier moment, as far as it matters: 0, which none has, if it was another.
-    pub(crate) fn allocation_at(&self, frame: u32, moment: u64) -> u32 {
-        let state = self.frames.borrow()[frame as usize];
-        if state.since <= moment {
-            state.allocation
-        } else {
-            0
-        }
     }
 
     /// From now on, stores to the frame must set its mark anew.
     ///
     /// With `put`, it is the page that was put into the frame with this allocation that is clean, and the CPU must know
     /// of the last store to it. The page may have left the frame since; then nothing is said of the next one.
-    pub(crate) fn declare_clean(&self, frame: u32, put: Option<u32>) {
+    pub(crate) fn declare_clean(&self, frame: u32, put: Option<Allocation>) {
         let Frame { stored, allocation, .. } = self.frames.borrow()[frame as usize];
         if put.is_some_and(|put| put != allocation) {
             return;
@@ -107,7 +98,7 @@ impl Hardware {
     }
 
     /// Judges the tag under which a CPU runs.
-    pub(crate) fn judge_tag(&self, column: usize, loaded: Option<(u32, u32, Tag)>) {
+    pub(crate) fn judge_tag(&self, column: usize, loaded: Option<(u32, Allocation, Tag)>) {
         let Some((root, _, tag)) = loaded else { return };
         if self.given_back.borrow().contains(&(root, tag)) {
             let what = format!("root {root} is loaded under a tag that was given back");

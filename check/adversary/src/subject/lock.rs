@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use crate::hardware::Hardware;
-use crate::ordering::View;
+use crate::model::ordering::View;
 
 /// Mutual exclusion.
 #[derive(Debug, Default)]

@@ -1,80 +1,18 @@
 //! The machine as the memory manager sees it: frames, devices and waiting. What it reports goes to the record.
 
-use std::cell::Cell;
 use std::fmt;
-use std::rc::Rc;
 
-use ceasefire::{AddressSpace, CpuId, Root};
-use ceasefire_memory::{
-    Block, Event, FrameNumber, HeldLocks, Machine, NodeId, SpaceHandle, Table, Work, PAGE_BYTES, PAGE_SHIFT,
-};
+use ceasefire::{AddressSpace, CpuId};
+use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, Table, Work, PAGE_BYTES, PAGE_SHIFT};
 
 use super::locks::{Exclusive, Shared};
-use super::record::Record;
-use crate::hardware::Hardware;
-use crate::platform::{Adverse, System};
-use crate::rule::Rule;
-use crate::schedule::below;
-use crate::tlb::Tag;
-
-/// The memory manager as the platform sees it.
-#[derive(Debug)]
-pub(crate) struct Managed {
-    pub(crate) record: Rc<Record>,
-    held: Vec<HeldLocks>,
-    /// For each CPU, when its last call began.
-    began: Vec<Cell<u64>>,
-    nodes: u32,
-    /// The nodes whose background reclaim was woken.
-    woken: Cell<u64>,
-}
-
-impl Managed {
-    pub(crate) fn new(record: Rc<Record>, cpus: usize, nodes: usize) -> Self {
-        Self {
-            record,
-            held: (0..cpus).map(|_| HeldLocks::new()).collect(),
-            began: vec![Cell::new(0); cpus],
-            nodes: nodes as u32,
-            woken: Cell::new(0),
-        }
-    }
-}
-
-impl System for Managed {
-    type Space = SpaceHandle<Adverse<Self>>;
-
-    const KERNEL_BASE: u64 = 0;
-
-    fn root(hardware: &Hardware, root: Root) -> (u32, u32) {
-        let frame = frame_of(root);
-        (frame, hardware.allocation(frame))
-    }
-}
-
-fn frame_of(root: Root) -> u32 {
-    (root.0 >> PAGE_SHIFT) as u32
-}
+use super::managed::{frame_of, Managed};
+use crate::hardware::platform::Adverse;
+use crate::hardware::tlb::Tag;
+use crate::model::rule::Rule;
+use crate::model::schedule::below;
 
 impl Adverse<Managed> {
-    /// The locks that this CPU holds.
-    pub(super) fn held(&self) -> &HeldLocks {
-        &self.system.held[self.hardware.me()]
-    }
-
-    /// A call begins on this CPU.
-    pub(super) fn begins(&self) {
-        self.system.began[self.hardware.me()].set(self.hardware.tick());
-    }
-
-    /// A node whose background reclaim was woken since the last call.
-    pub(super) fn take_woken(&self) -> Option<NodeId> {
-        let woken = self.system.woken.get();
-        let node = (0..self.system.nodes as u16).find(|node| woken >> node & 1 != 0)?;
-        self.system.woken.set(woken & !(1 << node));
-        Some(NodeId(node))
-    }
-
     /// A device works for a while.
     fn device_works(&self) {
         for _ in 0..below(4) {
@@ -108,8 +46,7 @@ impl Adverse<Managed> {
                 record.installed(hardware, root(space), page, frame.get());
             }
             Event::Returned { space, start, end, allowed } => {
-                let began = self.system.began[hardware.me()].get();
-                record.returned(hardware, root(space), pages(start, end), allowed, began);
+                record.returned(hardware, root(space), pages(start, end), allowed, self.began());
             }
             Event::Cleaned { space, start, end } => {
                 for page in pages(start, end) {
@@ -220,7 +157,7 @@ impl Machine for Adverse<Managed> {
     }
 
     fn wake_reclaim(&self, node: NodeId) {
-        self.system.woken.set(self.system.woken.get() | 1 << node.0);
+        self.wakes(node);
     }
 
     fn reschedule(&self) {

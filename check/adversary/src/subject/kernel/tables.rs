@@ -9,17 +9,18 @@ use std::fmt;
 use ceasefire::{Access, Entry, PageSize, Translation};
 use ceasefire_atomics::{AtomicU64, Ordering};
 
-use crate::hardware::{Accessed, Frame, Hardware};
-use crate::paging::{Paging, Read, Shape};
-use crate::rule::Rule;
-use crate::tlb::{Filled, Tag};
+use crate::hardware::entry::{Read, Shape};
+use crate::hardware::frame::{Accessed, Allocation, Frame};
+use crate::hardware::paging::{Paging, Past};
+use crate::hardware::tlb::{Filled, Tag};
+use crate::hardware::Hardware;
+use crate::model::rule::Rule;
 
 /// log2 of the entries of a table.
 pub(crate) const BITS: u32 = 2;
 /// The level of the root.
 pub(crate) const TOP: u32 = 2;
-/// log2 of a page's bytes.
-pub(crate) const PAGE_SHIFT: u32 = 12;
+const SHAPE: Shape = Shape { bits: BITS, top: TOP };
 /// The next larger size of a translation: an entry one level up.
 pub(crate) const HUGE: PageSize = PageSize::KIB_16;
 /// The pages that a huge translation spans.
@@ -39,14 +40,14 @@ pub(crate) struct Pte(pub(crate) u64);
 impl Pte {
     pub(crate) const NONE: Self = Self(0);
 
-    /// A translation to `frame` by the mapping with this number.
-    pub(crate) fn page(frame: u32, mapping: u32, writable: bool) -> Self {
+    /// A translation to `frame` by a mapping.
+    pub(crate) fn page(frame: u32, MappingNumber(mapping): MappingNumber, writable: bool) -> Self {
         let rights = PRESENT | LEAF | if writable { WRITABLE } else { 0 };
         Self(rights | u64::from(frame) << FRAME | u64::from(mapping) << NUMBER)
     }
 
-    /// The way to a table that was allocated under this number.
-    pub(crate) fn table(frame: u32, allocation: u32) -> Self {
+    /// The way to a table, in its present allocation.
+    pub(crate) fn table(frame: u32, Allocation(allocation): Allocation) -> Self {
         Self(PRESENT | u64::from(frame) << FRAME | u64::from(allocation) << NUMBER)
     }
 
@@ -70,9 +71,14 @@ impl Pte {
         (self.0 >> FRAME) as u32 & 0xff_ffff
     }
 
-    /// The number of the mapping, or of the table's allocation.
-    pub(crate) fn number(self) -> u32 {
+    /// The number of the mapping if it translates, and of the table's allocation if it leads to one.
+    fn number(self) -> u32 {
         (self.0 >> NUMBER) as u32
+    }
+
+    /// The allocation of the table to which it leads.
+    pub(crate) fn allocation(self) -> Allocation {
+        Allocation(self.number())
     }
 
     pub(crate) fn hidden(self) -> bool {
@@ -142,7 +148,7 @@ impl Table {
 
     /// The index of a page in a table of `level`; 0 is the lowest.
     pub(crate) fn index(page: u64, level: u32) -> usize {
-        (page >> (BITS * level)) as usize % (1 << BITS)
+        SHAPE.index(page, level)
     }
 
     pub(crate) fn get(&self, index: usize) -> Pte {
@@ -176,12 +182,27 @@ impl Table {
     }
 }
 
+/// The number of a mapping, in the order in which they were made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MappingNumber(u32);
+
+impl MappingNumber {
+    /// The mapping from which an entry was filled.
+    fn of(entry: &Filled) -> Self {
+        Self(entry.number)
+    }
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// One mapping of a frame, from the entry's store to its end.
 #[derive(Debug, Clone, Copy)]
 struct Mapping {
     page: u64,
     frame: u32,
-    allocation: u32,
+    allocation: Allocation,
     /// The accesses through it.
     used: Accessed,
     /// No CPU may use it any more, by this rule.
@@ -207,38 +228,38 @@ impl Tables {
     }
 
     /// The number of a new mapping. The hardware may look at the page from now on.
-    pub(crate) fn mapping(&self, hardware: &Hardware, tag: Tag, page: u64, frame: u32) -> u32 {
+    pub(crate) fn mapping(&self, hardware: &Hardware, tag: Tag, page: u64, frame: u32) -> MappingNumber {
         let allocation = hardware.allocation(frame);
         let mut mappings = self.mappings.borrow_mut();
         let used = Accessed::default();
         mappings.push(Mapping { page, frame, allocation, used, ended: None, narrowed: None });
         hardware.warm(tag, page);
-        mappings.len() as u32 - 1
+        MappingNumber(mappings.len() as u32 - 1)
     }
 
     /// No CPU may use the mapping any more.
-    pub(crate) fn end_mapping(&self, hardware: &Hardware, mapping: u32, rule: Rule) {
-        let Mapping { page, used, .. } = self.mappings.borrow()[mapping as usize];
+    pub(crate) fn end_mapping(&self, hardware: &Hardware, mapping: MappingNumber, rule: Rule) {
+        let Mapping { page, used, .. } = self.mappings.borrow()[mapping.index()];
         if hardware.misses(used) {
             let what = format!("page {page} is gone for a CPU that does not know of the last access to it");
             hardware.break_rule(rule, hardware.me(), what);
         }
-        self.mappings.borrow_mut()[mapping as usize].ended.get_or_insert(rule);
+        self.mappings.borrow_mut()[mapping.index()].ended.get_or_insert(rule);
     }
 
     /// No CPU may store through the mapping any more.
-    pub(crate) fn narrow_mapping(&self, mapping: u32, rule: Rule) {
-        self.mappings.borrow_mut()[mapping as usize].narrowed.get_or_insert(rule);
+    pub(crate) fn narrow_mapping(&self, mapping: MappingNumber, rule: Rule) {
+        self.mappings.borrow_mut()[mapping.index()].narrowed.get_or_insert(rule);
     }
 }
 
 impl Paging for Tables {
     fn shape(&self) -> Shape {
-        Shape { bits: BITS, top: TOP }
+        SHAPE
     }
 
-    fn read(&self, hardware: &Hardware, table: u32, index: usize, _: u32) -> Read {
-        read(self.table(table).get(index), hardware.tick())
+    fn read(&self, past: &dyn Past, table: u32, index: usize, _: u32) -> Read {
+        read(self.table(table).get(index), past.moment())
     }
 
     /// The small kernel has no mark for loads.
@@ -256,11 +277,11 @@ impl Paging for Tables {
     }
 
     fn uses(&self, entry: &Filled, count: &dyn Fn(&mut Accessed)) {
-        count(&mut self.mappings.borrow_mut()[entry.number as usize].used);
+        count(&mut self.mappings.borrow_mut()[MappingNumber::of(entry).index()].used);
     }
 
     fn judge(&self, entry: &Filled, frame: Frame, store: bool) -> Option<(Rule, String)> {
-        let mapping = self.mappings.borrow()[entry.number as usize];
+        let mapping = self.mappings.borrow()[MappingNumber::of(entry).index()];
         let what = |end: &str| format!("page {} leads to frame {}, {end}", mapping.page, mapping.frame);
         if !frame.allocated || frame.allocation != mapping.allocation {
             Some((Rule::R1, what("which was freed")))

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use ceasefire::{Asid, Batch, Changes, Flush, Gather, Owed, PageSize, Schedule};
 
-use super::{address, Gone, Kernel, Page, Space, TableLock};
-use crate::platform::Adverse;
-use crate::rule::Rule;
-use crate::tables::{HUGE, HUGE_PAGES};
+use super::tables::{HUGE, HUGE_PAGES};
+use super::{address, Gone, Kernel, Page, Small, Space, TableLock};
+use crate::hardware::platform::Adverse;
+use crate::model::rule::Rule;
 
 /// The changes of a gather of the small kernel under one table's lock.
-type Under<'a, 'b, R> = Changes<'a, 'b, Adverse, Page, R, TableLock<'b>>;
+type Under<'a, 'b, R> = Changes<'a, 'b, Adverse<Small>, Page, R, TableLock<'b>>;
 
 impl Kernel {
     /// Clears a page, and keeps its frame until the flush.

@@ -2,6 +2,7 @@
 
 mod locks;
 mod machine;
+mod managed;
 mod record;
 mod words;
 
@@ -13,14 +14,13 @@ use ceasefire_memory::{
     SpaceHandle, PAGE_BYTES, PAGE_SHIFT,
 };
 
+use self::managed::Managed;
+pub(crate) use self::record::Record;
+use self::words::Words;
+use super::lock::Lock;
+use crate::hardware::platform::Adverse;
 use crate::hardware::Hardware;
-use crate::lock::Lock;
-use crate::platform::Adverse;
-use crate::rule::Rule;
-
-pub(crate) use machine::Managed;
-pub(crate) use record::Record;
-use words::Words;
+use crate::model::rule::Rule;
 
 /// A space of the memory manager.
 pub(crate) type Space = SpaceHandle<Adverse<Managed>>;
@@ -445,7 +445,7 @@ impl Manager {
     /// The clock of this CPU ticks.
     pub(crate) fn tick(&self) {
         let hardware = self.hardware();
-        hardware.pass(crate::scenario::TICK);
+        hardware.pass_tick();
         let core = hardware.core();
         core.off.set(core.off.get() + 1);
         self.memory.tick();

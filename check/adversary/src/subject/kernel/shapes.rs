@@ -2,9 +2,9 @@
 
 use ceasefire::{Gather, PageSize};
 
+use super::tables::{Pte, Table, HUGE, HUGE_PAGES, TOP};
 use super::{address, Gone, Kernel, Page, Space};
-use crate::rule::Rule;
-use crate::tables::{Pte, Table, HUGE, HUGE_PAGES, TOP};
+use crate::model::rule::Rule;
 
 impl Kernel {
     /// Splits a huge page: its frame is copied to small ones, for loads only.
@@ -76,7 +76,7 @@ impl Kernel {
             if !pte.present() || pte.leaf() {
                 return;
             }
-            expected = (pte.frame(), pte.number());
+            expected = (pte.frame(), pte.allocation());
             self.hardware().pause();
         }
     }

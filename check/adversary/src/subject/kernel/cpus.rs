@@ -3,12 +3,12 @@
 use ceasefire_atomics::Ordering;
 
 use super::{Kernel, Space};
-use crate::rule::Rule;
+use crate::model::rule::Rule;
 
 impl Kernel {
     /// A timer tick.
     pub(crate) fn tick(&self) {
-        self.hardware().pass(crate::scenario::TICK);
+        self.hardware().pass_tick();
         self.hardware().note(|| "tick".to_owned());
         let off = self.engine.interrupts_off();
         let overdue = self.engine.tick();

@@ -1,17 +1,10 @@
 //! The atomic accesses of the engine, each by its place in the sources, and the next weaker orderings of each.
-//!
-//! An ordering that no scenario misses is not tested. So each access is weakened by itself, by one step, in all
-//! scenarios that make it. A weaker ordering allows all that a stronger one allows, so one step suffices. The checker
-//! does so at the access, and the engine is not built anew.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use ceasefire_atomics::Ordering;
-
-use crate::check::check;
-use crate::scenario::{Removed, Scenario};
 
 /// A place in the engine's sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,39 +105,11 @@ pub(crate) fn note(access: Access, order: Ordering) {
     });
 }
 
-/// The accesses of the engine that a scenario makes in so many schedules, with their orderings.
-pub fn accesses(scenario: &Scenario, schedules: u64) -> BTreeMap<Access, Ordering> {
+/// The accesses that `body` makes, with their orderings.
+pub(crate) fn collect(body: impl FnOnce()) -> BTreeMap<Access, Ordering> {
     SEEN.set(Some(BTreeMap::new()));
-    let _ = check(scenario, &[], 0, schedules, false);
-    let mut seen = SEEN.take().unwrap_or_default();
-    seen.retain(|access, _| access.site.inside().is_some());
-    seen
-}
-
-/// An access with a weaker ordering than its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Weakening {
-    /// The access.
-    pub access: Access,
-    /// Its ordering.
-    pub from: Ordering,
-    /// The weaker one.
-    pub to: Ordering,
-}
-
-impl Weakening {
-    /// What it takes away, for [`check`](crate::check()).
-    pub fn removed(self) -> Removed {
-        Removed::Ordering(self.access, self.to)
-    }
-}
-
-impl fmt::Display for Weakening {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { access: Access { site, kind }, from, to } = self;
-        let kind = format!("{kind:?}").to_lowercase();
-        write!(f, "{site} {kind} {from:?} -> {to:?}")
-    }
+    body();
+    SEEN.take().unwrap_or_default()
 }
 
 #[cfg(test)]

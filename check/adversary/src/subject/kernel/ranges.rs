@@ -2,10 +2,10 @@
 
 use ceasefire::{KernelGather, PageSize};
 
+use super::tables::{Pte, Table};
 use super::{address, Kernel, Page, KERNEL_BASE};
-use crate::rule::Rule;
-use crate::tables::{Pte, Table};
-use crate::tlb::Tag;
+use crate::hardware::tlb::Tag;
+use crate::model::rule::Rule;
 
 impl Kernel {
     /// Maps a frame in the kernel's ranges.

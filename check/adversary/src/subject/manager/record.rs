@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 
 use ceasefire_memory::{Block, Entry, Protection, Store, Table};
 
-use crate::hardware::{Frame, Hardware};
-use crate::paging::{Paging, Read, Shape};
-use crate::rule::Rule;
-use crate::tlb::Filled;
+use crate::hardware::entry::{Read, Shape};
+use crate::hardware::frame::{Allocation, Frame};
+use crate::hardware::paging::{Paging, Past};
+use crate::hardware::tlb::Filled;
+use crate::hardware::Hardware;
+use crate::model::rule::Rule;
 
 /// One use of a frame as a table, and the next.
 #[derive(Debug, Default)]
@@ -223,7 +225,7 @@ impl Record {
     }
 }
 
-fn read(entry: Entry, level: u32, number: u32, stood: u64) -> Read {
+fn read(entry: Entry, level: u32, Allocation(number): Allocation, stood: u64) -> Read {
     Read {
         bits: entry.bits(),
         present: entry.present(),
@@ -250,13 +252,13 @@ impl Paging for Record {
         SHAPE
     }
 
-    fn read(&self, hardware: &Hardware, table: u32, index: usize, level: u32) -> Read {
+    fn read(&self, past: &dyn Past, table: u32, index: usize, level: u32) -> Read {
         let entry = self.table(table).get(index);
         if !entry.present() {
-            return read(entry, level, 0, 0);
+            return read(entry, level, Allocation::NONE, 0);
         }
-        let stood = hardware.stood(|bits| allows(Entry::from_bits(bits), entry));
-        read(entry, level, hardware.allocation_at(entry.frame().get(), stood), stood)
+        let stood = past.stood(&|bits| allows(Entry::from_bits(bits), entry));
+        read(entry, level, past.allocation_at(entry.frame().get(), stood), stood)
     }
 
     fn mark(&self, table: u32, index: usize, old: Read, store: bool, _: bool) -> Option<Read> {
@@ -267,7 +269,7 @@ impl Paging for Record {
     fn judge(&self, entry: &Filled, frame: Frame, store: bool) -> Option<(Rule, String)> {
         let (page, number) = (self.page(entry.frame), entry.frame);
         let what = |end: &str| format!("page {:#x} leads to frame {number}, {end}", entry.page);
-        if !frame.allocated || frame.allocation != entry.number {
+        if !frame.allocated || frame.allocation != Allocation(entry.number) {
             return Some((Rule::R1, what("which was freed")));
         }
         if page.superseded.get() > entry.read {

@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use ceasefire::{Asid, Extent, Flush};
 
-use crate::ordering::View;
-use crate::paging::Read;
-use crate::tables::PAGE_SHIFT;
+use super::entry::{Read, PAGE_SHIFT};
+use super::frame::Allocation;
+use crate::model::ordering::View;
 
 /// The tag of an entry: an ASID, or none for the kernel's ranges, which every tag may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,7 +31,7 @@ pub(crate) struct Filled {
     pub(crate) page: u64,
     pub(crate) order: u32,
     pub(crate) frame: u32,
-    /// What the tables count: the frame's allocation, or the mapping.
+    /// The number that the kernel gave: to the frame's allocation, or to the mapping.
     pub(crate) number: u32,
     pub(crate) writable: bool,
     pub(crate) dirty: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Walked {
     pub(crate) shift: u32,
     pub(crate) prefix: u64,
     pub(crate) table: u32,
-    pub(crate) allocation: u32,
+    pub(crate) allocation: Allocation,
     pub(crate) at: u64,
     /// What the way to the table carries.
     pub(crate) way: Option<Rc<View>>,
@@ -70,7 +70,7 @@ pub(crate) struct Walking {
     pub(crate) page: u64,
     pub(crate) level: u32,
     pub(crate) table: u32,
-    pub(crate) allocation: u32,
+    pub(crate) allocation: Allocation,
     /// The age of the oldest thing that it relies on.
     pub(crate) at: u64,
     /// The last moment at which its last level is known to have stood.
