@@ -1,31 +1,12 @@
-//! Helpers of the tests that clear and narrow: locks of the scripted machines, and former entries.
+//! Helpers of the tests that clear and narrow: former entries, and short forms of the operations.
 
 use ceasefire::{
-    AddressSpace, Batch, Condition, Entry, Gather, Owed, PageSize, Platform, RangeGuard, Schedule, Settled,
-    Stamp, TableGuard, WritePermit,
+    AddressSpace, Batch, Condition, Entry, Gather, Owed, PageSize, Platform, Schedule, Settled, Stamp,
+    TableGuard, WritePermit,
 };
+pub(crate) use ceasefire_testing::{SpaceLock, TableLock};
 
 use crate::script::{Machine, Space};
-
-/// A page-table lock of a space, held.
-#[derive(Debug)]
-pub(crate) struct TableLock<S>(pub(crate) S);
-
-impl<P: Platform> TableGuard<P> for TableLock<P::Space> {
-    fn space(&self) -> &P::Space {
-        &self.0
-    }
-}
-
-/// A space's lock, held exclusively.
-#[derive(Debug)]
-pub(crate) struct SpaceLock<S>(pub(crate) S);
-
-impl<P: Platform> RangeGuard<P> for SpaceLock<P::Space> {
-    fn space(&self) -> &P::Space {
-        &self.0
-    }
-}
 
 /// A translation as it was before the change.
 #[derive(Debug, Clone, Copy)]
