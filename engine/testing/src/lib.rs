@@ -5,19 +5,16 @@
 //!   flush leaves an entry that a test finds. A platform of a port's own tests needs one for each CPU.
 //! - [`Machine`] has such TLBs and does what a test says, one step at a time. A test can act in the middle of a flush or
 //!   of a switch, as another CPU would. The engine's laws are shown on it.
-//! - [`Silent`] has no TLB at all. It only counts interrupts, for measurements and replays.
 //! - [`TableLock`] and [`SpaceLock`] stand for the locks of a kernel whose tests run on one thread.
 
 mod locks;
 mod scripted;
-mod silent;
 mod tlb;
 
 use ceasefire::Capabilities;
 
 pub use locks::{SpaceLock, TableLock};
 pub use scripted::{Carried, Event, Filled, Machine, Point, Script, Space};
-pub use silent::Silent;
 pub use tlb::{Scope, Started, Tlb};
 
 /// Every promise of a processor but broadcasts.

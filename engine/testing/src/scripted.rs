@@ -489,6 +489,7 @@ impl Machine {
     }
 
     /// The same machine, whose hardware carries broadcasts in this way.
+    #[must_use]
     pub fn carrying(self, carried: Carried) -> Self {
         self.platform().carried.set(carried);
         self
@@ -505,12 +506,14 @@ impl Machine {
     }
 
     /// The same machine, whose hypervisor or hardware flushes for `cpus`.
+    #[must_use]
     pub fn flushing_for(self, cpus: impl IntoIterator<Item = usize>) -> Self {
         self.platform().elsewhere.replace(cpus.into_iter().map(id).collect());
         self
     }
 
     /// The same machine, whose `cpus` run undisturbed.
+    #[must_use]
     pub fn isolating(self, cpus: impl IntoIterator<Item = usize>) -> Self {
         self.platform().isolated.borrow_mut().extend(cpus);
         self
@@ -572,6 +575,9 @@ impl Machine {
     }
 
     /// The result of the last look at a space.
+    ///
+    /// # Panics
+    /// If the engine has not looked at one.
     pub fn last_look(&self) -> Look {
         *self.platform().looks.borrow().last().expect("a flush, and then a look")
     }
@@ -583,6 +589,9 @@ impl Machine {
     }
 
     /// Sets the act for the next time that the machine reaches `point`.
+    ///
+    /// # Panics
+    /// If another act still waits for its point.
     pub fn at(&self, point: Point, run: impl FnOnce(&Machine) + 'static) {
         let machine = self.clone();
         let before = self.platform().hook.replace(Some((point, Box::new(move || run(&machine)))));
