@@ -99,7 +99,9 @@ unsafe impl Platform for Threads {
         let started = std::mem::take(&mut *self.core().started.lock().unwrap());
         for core in &self.cores {
             let mut tlb = core.tlb.lock().unwrap();
-            started.iter().for_each(|&(scope, flush, until)| tlb.invalidate(scope, flush, until));
+            for &(scope, flush, until) in &started {
+                tlb.invalidate(scope, flush, until);
+            }
         }
         self.watched(Shadow::waited);
     }
