@@ -145,7 +145,7 @@ impl Script {
 
     fn reach(&self, point: Point) {
         if self.hook.borrow().as_ref().is_some_and(|(at, _)| *at == point) {
-            let hook = self.hook.borrow_mut().take();
+            let hook = self.hook.take();
             if let Some((_, run)) = hook {
                 run();
             }
@@ -211,8 +211,8 @@ impl Script {
     }
 }
 
-// SAFETY: everything runs on one thread. `this_cpu` changes only in `as_cpu`, which changes it back before the caller
-// continues. `handle_interrupt` runs on a CPU only while its interrupts are on (`wait` checks). `cpu` indexes an array.
+// SAFETY: everything runs on one thread. `this_cpu` changes in `as_cpu`, which changes it back before the caller
+// continues, and in `go`, which checks that interrupts are on. `handle_interrupt` runs on a CPU only while its interrupts are on (`wait` checks). `cpu` indexes an array.
 unsafe impl Platform for Script {
     type Space = Space;
     /// Restored on drop, since a test that fails unwinds as another CPU.
@@ -405,11 +405,10 @@ unsafe impl Platform for Script {
     }
 
     fn trace(&self, event: FlushEvent) {
-        if event.reason == Reason::RemoteSend {
-            self.reach(Point::Send);
-        }
-        if event.reason == Reason::Tick {
-            self.reach(Point::Tick);
+        match event.reason {
+            Reason::RemoteSend => self.reach(Point::Send),
+            Reason::Tick => self.reach(Point::Tick),
+            _ => {}
         }
         self.log(Event::Trace { cpu: self.this.get(), event });
     }
@@ -479,7 +478,11 @@ impl Machine {
     }
 
     /// Continues as another CPU.
+    ///
+    /// # Panics
+    /// If the CPU that it leaves has interrupts off, as it has inside the engine.
     pub fn go(&self, cpu: usize) {
+        assert!(self.platform().interrupts_on(), "it leaves a CPU whose interrupts are off");
         self.platform().this.set(cpu);
     }
 
@@ -600,10 +603,9 @@ impl Machine {
 
     /// Delivers the interrupts that are on their way.
     pub fn deliver_all(&self) {
-        loop {
-            let next = self.platform().queued.borrow_mut().pop_front();
-            let Some(next) = next else { return };
-            self.platform().deliver(next);
+        let next = || self.platform().queued.borrow_mut().pop_front();
+        while let Some(cpu) = next() {
+            self.platform().deliver(cpu);
         }
     }
 

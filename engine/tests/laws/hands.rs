@@ -6,7 +6,7 @@ use ceasefire::{
 };
 pub(crate) use ceasefire_testing::{SpaceLock, TableLock};
 
-use crate::script::{Machine, Space};
+use crate::script::{Machine, Script, Space};
 
 /// A translation as it was before the change.
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +48,11 @@ pub(crate) fn unmap<P: Platform, T, R: FnMut(T), G: TableGuard<P>>(
     if let Some(held) = held {
         changes.hold(held);
     }
+}
+
+/// A batch whose pages need no care when they come out.
+pub(crate) fn batch(m: &Machine, schedule: Schedule) -> Batch<'_, Script, u64, impl FnMut(Owed<u64>)> {
+    Batch::new(m, schedule, |_| ())
 }
 
 /// Short forms of the operations on batches.
