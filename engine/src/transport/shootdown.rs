@@ -35,10 +35,11 @@ impl<P: Platform> Engine<P> {
         let me = self.platform().this_cpu();
         let asked = Asked { space: space.id(), generation, flush };
         // Equivalent mutant `replace && with ||`: for no other CPU, `ask` sends nothing and does this CPU's part.
+        // R1, R3
         if space.cpus().any_but(me) && self.guarded(Guard::Others) {
             let mut targets = CpuSet::new();
             targets.unite(space.cpus());
-            let reaches_lazy = flush.tables && self.guarded(Guard::LazyTables);
+            let reaches_lazy = flush.tables && self.guarded(Guard::LazyTables); // R2
             return self.ask(&mut targets, asked, |cpu| {
                 // The loaded space is read before laziness: a CPU that switches publishes the switch first.
                 match cpu.seen.loaded() {
@@ -107,6 +108,7 @@ impl<P: Platform> Engine<P> {
     /// Waits for the answers to a request, on whatever CPU the task is by now. True if there was a request.
     pub(crate) fn await_answers(&self, ticket: Option<Ticket>) -> bool {
         let Some(ticket) = ticket else { return false };
+        // R1, R3
         if self.guarded(Guard::Answers) {
             self.wait_until(&|| self.is_answered(ticket));
         }
@@ -277,6 +279,7 @@ impl<P: Platform> Engine<P> {
             return self.catch_up_by_tag(here);
         }
         let local = here.own.slots.generation(asid);
+        // R1, R3
         if asked.generation.is_covered_by(local)
             // Equivalent mutant `replace <= with >`: it is read only where a test removes the guard.
             || !self.guarded(Guard::NoGeneration) && asked.generation <= local
@@ -291,7 +294,7 @@ impl<P: Platform> Engine<P> {
             }
             Work::Pages => asked.flush,
             // Equivalent mutant `replace match guard !self.guarded(Guard::OneBehind) with false`: it is that, but in tests.
-            Work::Everything if !self.guarded(Guard::OneBehind) => asked.flush,
+            Work::Everything if !self.guarded(Guard::OneBehind) => asked.flush, // R1, R3
             // The CPU may have missed flushes of page-table pages too.
             Work::Everything => Flush::ALL,
         };

@@ -259,6 +259,7 @@ impl<P: Machine> Memory<P> {
 
     /// Whether a task holds an isolated, unmapped page besides its isolation and its cache.
     fn has_holders(&self, frame: FrameNumber) -> bool {
+        // R5
         self.guarded(Guard::Holders) && self.frames.get(frame).references() != self.unused(frame)
     }
 
