@@ -5,7 +5,7 @@
 //! and the waits. All that read a recording or watch a kernel share it, so they agree on each of these.
 
 use crate::events::{Event, Names};
-use crate::kernel::threads::Threads;
+use crate::kernel::threads::{Thread, Threads};
 use crate::locks::{Locks, Wait, Waits};
 use crate::recording::{Facts, Row};
 use crate::shootdowns::{Doing, Shootdown, Tally, Timeline, Totals, Tracker};
@@ -117,7 +117,7 @@ impl<S: Sink> Observer<S> {
     /// Adds the next row of a recording, which tells the process and the name of its thread. Returns the CPU whose
     /// shootdown's last interrupt is now handled, if there is one.
     pub fn add(&mut self, row: &Row, names: &Names) -> Option<u32> {
-        self.threads.add(row.event.thread, row.of_thread());
+        self.threads.add(row.event.thread, Thread::of(row));
         self.threads.learn(&row.event);
         self.put_together(row, names)
     }
@@ -189,7 +189,7 @@ mod tests {
             each.expect("a whole recording");
             for row in rows {
                 if row.event.time_ns == began_ns && matches!(row.event.kind, Kind::ThreadNamed { .. }) {
-                    of_events.threads.add(row.event.thread, row.of_thread());
+                    of_events.threads.add(row.event.thread, Thread::of(&row));
                 } else {
                     assert_eq!(of_events.add_event(row.event, &mut names), row, "{name}");
                 }

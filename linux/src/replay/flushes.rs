@@ -3,11 +3,10 @@
 use crate::events::{Event, FlushReason, Kind, Names, Work};
 use crate::observer::{Observer, Sink};
 use crate::recording::{Facts, Row};
-use crate::replay::calls::Flush;
 use crate::replay::frames::Frames;
-use crate::replay::model::Mechanism;
+use crate::replay::mechanism::Mechanism;
 use crate::replay::operations::{is_of_kernel, Operation, Operations};
-use crate::replay::steps::{Step, Steps};
+use crate::replay::steps::{Flush, Step, Steps};
 
 /// Makes steps of flushes and of frames.
 #[derive(Debug)]

@@ -8,10 +8,11 @@ use crate::locks::Locks;
 use crate::observer::{Observer, Sums};
 use crate::recording::{Facts, Loss, Recording, RecordingError, Row};
 use crate::replay::flushes::Flushes;
-use crate::replay::model::{Mechanism, Model, Predicted};
+use crate::replay::mechanism::Mechanism;
+use crate::replay::model::{Model, Predicted};
 use crate::replay::parts::Parts;
-use crate::replay::place::Place;
 use crate::replay::steps::{Step, Steps};
+use crate::replay::whereabouts::Whereabouts;
 use crate::shootdowns::{Timeline, Totals};
 
 /// A recording that cannot be replayed.
@@ -93,7 +94,7 @@ impl Replay {
 struct Replayer {
     observer: Observer<(Sums, Timeline)>,
     parts: Parts,
-    place: Place,
+    whereabouts: Whereabouts,
     flushes: Flushes,
     steps: Steps,
     models: Vec<Model>,
@@ -117,7 +118,7 @@ pub fn replay(recording: &mut Recording, mechanisms: &[Mechanism]) -> Result<Rep
     let mut replayer = Replayer {
         observer: Observer::new(Threads::default(), sums),
         parts: Parts::new(&facts),
-        place: Place::new(cpus),
+        whereabouts: Whereabouts::new(cpus),
         flushes: Flushes::new(&facts),
         steps: Steps::default(),
         models: mechanisms.iter().map(|mechanism| Model::new(*mechanism, cpus, frames)).collect(),
@@ -135,9 +136,9 @@ pub fn replay(recording: &mut Recording, mechanisms: &[Mechanism]) -> Result<Rep
 impl Replayer {
     /// Each part of the replay sees a row once, and the order is that of its effects:
     /// 1. A part of the recording that ends before the event ends first.
-    /// 2. The observer knows the thread and what it does. The place and the flushes ask for both.
+    /// 2. The observer knows the thread and what it does. The two after it ask for both.
     /// 3. Calls that wait may end before the event has its effects.
-    /// 4. The place: a flush interrupts the CPUs that run the process now.
+    /// 4. The whereabouts: a flush interrupts the CPUs that run the process now.
     /// 5. The flushes. One that waits for its pages keeps the place of its step.
     fn add(&mut self, row: &Row, names: &Names) {
         self.events += 1;
@@ -148,7 +149,7 @@ impl Replayer {
         if self.calls_wait && !matches!(row.event.kind, Kind::Lost { .. } | Kind::Stack { .. }) {
             self.steps.push(Step::Event(*row));
         }
-        self.place.add(row, &self.observer, &mut self.steps);
+        self.whereabouts.add(row, &self.observer, &mut self.steps);
         self.flushes.add(row, &mut self.observer, names, &mut self.steps);
         self.tell();
     }

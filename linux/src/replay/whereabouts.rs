@@ -10,13 +10,13 @@ use crate::replay::steps::{Step, Steps};
 
 /// The threads that live, and the CPUs that run them.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Whereabouts {
     residency: Residency,
     /// The process of each thread that has not left its CPU for the last time.
     living: HashMap<u32, u32>,
 }
 
-impl Place {
+impl Whereabouts {
     /// Nothing is known of so many CPUs.
     pub(super) fn new(cpus: usize) -> Self {
         Self { residency: Residency::new(cpus), living: HashMap::default() }
@@ -79,9 +79,9 @@ mod tests {
     use crate::events::Names;
     use crate::kernel::threads::Threads;
 
-    /// What a place tells of events of CPU 0.
+    /// What is told of events of CPU 0.
     struct World {
-        place: Place,
+        whereabouts: Whereabouts,
         observer: Observer<()>,
         names: Names,
     }
@@ -92,7 +92,7 @@ mod tests {
             let row = Row { event: Event { time_ns: 0, cpu: 0, thread, kind }, process, program };
             let mut steps = Steps::default();
             self.observer.add(&row, &self.names);
-            self.place.add(&row, &self.observer, &mut steps);
+            self.whereabouts.add(&row, &self.observer, &mut steps);
             let told = std::iter::from_fn(|| steps.next()).map(|step| match step {
                 Step::Runs { process, .. } => format!("runs {process}"),
                 Step::Ends { process } => format!("ends {process}"),
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_process_ends_when_its_last_thread_leaves_its_cpu() {
         let observer = Observer::new(Threads::default(), ());
-        let mut world = World { place: Place::new(2), observer, names: Names::default() };
+        let mut world = World { whereabouts: Whereabouts::new(2), observer, names: Names::default() };
         let name = world.names.add("program");
         let nothing: [&str; 0] = [];
         assert_eq!(world.tells(1, 1, Kind::ThreadNamed { thread: 1, name }), nothing, "it runs nowhere yet");
