@@ -143,7 +143,7 @@ pub fn import<R: Read + Seek + 'static, W: Write + Send>(
         } else {
             impossible += 1;
         }
-        next = events.next(&mut lookup, &mut keeper.threads)?;
+        next = events.next(&mut lookup, keeper.threads())?;
     }
     facts.lost = events.lost();
     facts.lost.unreadable += impossible;
