@@ -111,8 +111,11 @@ impl Workspace {
         };
         let found = members().find(|package| package["name"] == name).or_else(|| members().find(folder));
         let found = found.and_then(|package| package["name"].as_str());
-        let known = || members().filter_map(|package| package["name"].as_str()).collect::<Vec<_>>().join(", ");
-        found.map(str::to_owned).ok_or_else(|| Failure::usage(format!("no package `{name}`; known: {}", known())))
+        let known =
+            || members().filter_map(|package| package["name"].as_str()).collect::<Vec<_>>().join(", ");
+        found
+            .map(str::to_owned)
+            .ok_or_else(|| Failure::usage(format!("no package `{name}`; known: {}", known())))
     }
 
     /// The files that git tracks and those that the next `git add` would add, relative to the root.

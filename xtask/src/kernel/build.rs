@@ -36,7 +36,8 @@ pub(super) fn build(workspace: &Workspace, arch: Arch, sabotaged: bool) -> Resul
         if sabotaged { workspace.variant(Variant::Sabotage, &line) } else { workspace.cargo(&line) };
     quietly(sized(&mut command))?;
     // The next build of another variant replaces the images.
-    let kept = workspace.target.join("kernel").join(target).join(if sabotaged { "sabotaged" } else { "guarded" });
+    let kept =
+        workspace.target.join("kernel").join(target).join(if sabotaged { "sabotaged" } else { "guarded" });
     let built = workspace.target.join(target).join("checked");
     let keep = |name: &str| {
         let copy = kept.join(name);

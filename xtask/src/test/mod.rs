@@ -193,7 +193,14 @@ fn oldest_rust(workspace: &Workspace) -> Result<(), Failure> {
     let toolchain = format!("{version}.0");
     tools::toolchain(&toolchain)?;
     let mut command = Command::new("rustc");
-    command.arg(format!("+{toolchain}")).args(["--edition", "2021", "--crate-type", "lib", "--emit", "metadata"]);
+    command.arg(format!("+{toolchain}")).args([
+        "--edition",
+        "2021",
+        "--crate-type",
+        "lib",
+        "--emit",
+        "metadata",
+    ]);
     command.args(["--crate-name", "ceasefire", "--out-dir"]).arg(workspace.target.join("msrv"));
     failure::run(command.arg("engine/src/lib.rs").current_dir(&workspace.root))
 }

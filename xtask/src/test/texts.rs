@@ -14,7 +14,11 @@ const REFUSED: [(&str, &[&str], &str); 2] = [
         &[".", ":!*.lock"],
         "package registries are the machine's choice, not the repository's",
     ),
-    ("\\b([n]obody|[s]omebody|[w]hoever|[w]hatever)\\b", &["*.md"], "a noun names each thing: rule 3 of CONTRIBUTING.md"),
+    (
+        "\\b([n]obody|[s]omebody|[w]hoever|[w]hatever)\\b",
+        &["*.md"],
+        "a noun names each thing: rule 3 of CONTRIBUTING.md",
+    ),
 ];
 
 /// The packages that kernels depend on or test with. Cargo packages only files below a crate's folder, so each has copies
@@ -26,7 +30,9 @@ const PACKAGES: [(&str, &str); 3] =
 pub(super) fn check(workspace: &Workspace) -> Result<(), Failure> {
     for (expression, files, reason) in REFUSED {
         let mut grep = Command::new("git");
-        grep.args(["grep", "-nIiE", "--untracked", expression, "--"]).args(files).current_dir(&workspace.root);
+        grep.args(["grep", "-nIiE", "--untracked", expression, "--"])
+            .args(files)
+            .current_dir(&workspace.root);
         // It exits with 1 if it finds nothing.
         let found = grep.output().map_err(|error| Failure::new(format!("git grep: {error}")))?;
         if found.status.code() != Some(1) {
