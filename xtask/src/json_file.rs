@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::failure::{At as _, Failure};
 
 /// The name that stands for standard output.
 const PRINTED: &str = "-";
@@ -19,7 +19,7 @@ pub(crate) fn check(file: &str) -> Result<(), Failure> {
     if is_printed(Some(file)) {
         return Ok(());
     }
-    OpenOptions::new().append(true).create(true).open(file).map(|_| ()).map_err(|error| wrong(file, &error))
+    OpenOptions::new().append(true).create(true).open(file).map(|_| ()).at(file)
 }
 
 /// Writes the results.
@@ -29,11 +29,7 @@ pub(crate) fn write(file: &str, value: &Value) -> Result<(), Failure> {
         print!("{text}");
         return Ok(());
     }
-    fs::write(file, text).map_err(|error| wrong(file, &error))
-}
-
-fn wrong(file: &str, error: &std::io::Error) -> Failure {
-    Failure::new(format!("{file}: {error}"))
+    fs::write(file, text).at(file)
 }
 
 #[cfg(test)]

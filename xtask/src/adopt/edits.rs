@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
-use crate::failure::Failure;
+use crate::failure::{At as _, Failure};
 
 /// A change of one place in a file.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,69 +32,64 @@ enum Place {
 
 /// Reads a list of edits.
 pub(super) fn read(text: &str) -> Result<Vec<Edit>, Failure> {
-    let table: Table = text.parse().map_err(|error| Failure::new(format!("edits.toml: {error}")))?;
+    let table: Table = text.parse().at("edits.toml")?;
     let edits = table.get("edit").and_then(Value::as_array);
     let edits = edits.ok_or_else(|| Failure::new("edits.toml: has no [[edit]]"))?;
-    edits.iter().enumerate().map(|(at, edit)| read_one(at + 1, edit)).collect()
+    let edit = |(at, edit)| read_one(edit).at(format!("edits.toml: edit {}", at + 1));
+    edits.iter().enumerate().map(edit).collect()
 }
 
-fn read_one(number: usize, edit: &Value) -> Result<Edit, Failure> {
-    let wrong = |what: &str| Failure::new(format!("edits.toml: edit {number}: {what}"));
+fn read_one(edit: &Value) -> Result<Edit, &'static str> {
     let text = |key: &str| edit.get(key).and_then(Value::as_str).map(str::to_owned);
     let lines =
         edit.get("lines").map_or(Some(1), |lines| lines.as_integer().and_then(|lines| lines.try_into().ok()));
-    let lines: usize = lines.filter(|lines| *lines > 0).ok_or_else(|| wrong("`lines` must be at least 1"))?;
-    let (place, text_of) = match (text("above"), text("below"), text("instead")) {
-        (Some(above), None, None) => (Place::Above, above),
-        (None, Some(below), None) => (Place::Below, below),
-        (None, None, Some(instead)) => {
-            let sum = text("sha256");
-            if (lines > 1) != sum.is_some() {
-                return Err(wrong("several `lines` need their `sha256`, one line needs none"));
-            }
-            (Place::Instead(lines, sum), instead)
+    let lines: usize = lines.filter(|lines| *lines > 0).ok_or("`lines` must be at least 1")?;
+    let (place, new) = match (text("above"), text("below"), text("instead"), text("sha256")) {
+        (Some(above), None, None, _) => (Place::Above, above),
+        (None, Some(below), None, _) => (Place::Below, below),
+        (None, None, Some(_), sum) if (lines > 1) != sum.is_some() => {
+            return Err("several `lines` need their `sha256`, one line needs none");
         }
-        _ => return Err(wrong("needs one of `above`, `below` and `instead`")),
+        (None, None, Some(instead), sum) => (Place::Instead(lines, sum), instead),
+        _ => return Err("needs one of `above`, `below` and `instead`"),
     };
     Ok(Edit {
-        file: text("file").ok_or_else(|| wrong("has no `file`"))?,
-        line: text("line").ok_or_else(|| wrong("has no `line`"))?,
+        file: text("file").ok_or("has no `file`")?,
+        line: text("line").ok_or("has no `line`")?,
         place,
-        text: text_of,
+        text: new,
     })
 }
 
 impl Edit {
     /// The source with the edit made.
     pub(super) fn apply(&self, source: &str) -> Result<String, Failure> {
+        self.applied(source).at(format!("{} differs from what the edit expects", self.file))
+    }
+
+    fn applied(&self, source: &str) -> Result<String, String> {
+        let Self { line, place, text, .. } = self;
         let lines: Vec<&str> = source.lines().collect();
-        let differs =
-            |why: String| Failure::new(format!("{} differs from what the edit expects: {why}", self.file));
-        let found: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].trim() == self.line).collect();
+        let found: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].trim() == line).collect();
         let &[at] = found.as_slice() else {
-            return Err(differs(format!("the line `{}` occurs {} times, not once", self.line, found.len())));
+            return Err(format!("the line `{line}` occurs {} times, not once", found.len()));
         };
-        let replaced = match &self.place {
+        let replaced = match place {
             Place::Above => at..at,
             Place::Below => at + 1..at + 1,
             Place::Instead(count, sum) => {
-                let end = at + count;
-                let part = lines.get(at..end).ok_or_else(|| {
-                    differs(format!("it ends before the {count} lines from `{}` on", self.line))
-                })?;
+                let part = lines.get(at..at + count);
+                let part =
+                    part.ok_or_else(|| format!("it ends before the {count} lines from `{line}` on"))?;
                 let is = hash(part);
                 if sum.as_ref().is_some_and(|sum| *sum != is) {
-                    return Err(differs(format!(
-                        "the {count} lines from `{}` on have SHA-256 {is}",
-                        self.line
-                    )));
+                    return Err(format!("the {count} lines from `{line}` on have SHA-256 {is}"));
                 }
-                at..end
+                at..at + count
             }
         };
-        let parts =
-            [&lines[..replaced.start], &[self.text.trim_end_matches('\n')], &lines[replaced.end..], &[""]];
-        Ok(parts.concat().join("\n"))
+        let new = text.trim_end_matches('\n');
+        Ok([&lines[..replaced.start], &[new], &lines[replaced.end..], &[""]].concat().join("\n"))
     }
 }
 

@@ -9,90 +9,55 @@ use std::process::Command;
 
 use serde_json::{json, Value};
 
-use crate::failure::{self, Failure};
+use super::{bound, columns, Figure};
+use crate::failure::{self, ensure, Failure};
 use crate::table;
 use crate::workspace::Workspace;
 
-/// One line of the list: `name`, `calls`, `per`, `unit`, `bound` and, in some lines, `baseline`; separated by tabs.
-#[derive(Debug, PartialEq)]
+/// One line of the list: name, calls, operations of a call, unit, bound and, in some lines, a baseline.
+#[derive(Debug)]
 struct Case {
-    name: String,
-    /// Operations measured in all: the number of calls, times the operations of a call.
+    /// Operations measured in all.
     operations: u64,
-    /// The name of one operation.
-    unit: String,
-    /// The most instructions that one operation may take.
-    bound: Option<f64>,
     /// The case whose count for each operation is subtracted: a loop, or a set-up.
     baseline: Option<String>,
-}
-
-/// A case and the instructions of one of its operations.
-pub(crate) struct Cost {
-    case: Case,
-    instructions: f64,
-}
-
-impl Cost {
-    pub(crate) fn holds(&self) -> bool {
-        self.case.bound.is_none_or(|bound| self.instructions <= bound)
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.case.name
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        json!({
-            "name": self.case.name, "instructions": self.instructions, "per": self.case.unit,
-            "bound": self.case.bound, "ok": self.holds(),
-        })
-    }
+    /// The instructions of one operation, and their bound.
+    cost: Figure,
 }
 
 /// Measures every case.
-pub(crate) fn measure(workspace: &Workspace) -> Result<Vec<Cost>, Failure> {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        return Err(Failure::new(
-            "instructions are counted by valgrind: install the Debian package `valgrind`",
-        ));
-    }
+pub(super) fn measure(workspace: &Workspace) -> Result<Vec<Figure>, Failure> {
+    let has_valgrind = Command::new("valgrind").arg("--version").output().is_ok();
+    ensure!(has_valgrind, new, "instructions are counted by valgrind: install the Debian package `valgrind`");
     let program = workspace.example("ceasefire", "costs")?;
     let list = failure::stdout(Command::new(&program).arg("list"))?;
     let cases = list.lines().map(Case::parse).collect::<Result<Vec<_>, _>>()?;
     let mut measured = HashMap::new();
-    for case in &cases {
-        eprintln!("==> counting {}", case.name);
-        measured.insert(case.name.clone(), count(&program, &case.name)? as f64 / case.operations as f64);
+    for Case { cost: Figure { name, .. }, operations, .. } in &cases {
+        eprintln!("==> counting {name}");
+        measured.insert(name.clone(), count(&program, name)? as f64 / *operations as f64);
     }
-    let cost = |case: Case| {
-        let common = match &case.baseline {
-            None => 0.0,
-            Some(baseline) => *measured
-                .get(baseline)
-                .ok_or_else(|| Failure::new(format!("case {}: no case {baseline} to subtract", case.name)))?,
-        };
-        Ok(Cost { instructions: measured[&case.name] - common, case })
+    let cost = |Case { cost, baseline, .. }: Case| {
+        let of = |name: &str| measured.get(name).copied();
+        let common = baseline.as_deref().map_or(Some(0.0), of);
+        let missing = || Failure::new(format!("case {}: no case {baseline:?} to subtract", cost.name));
+        let value = of(&cost.name).zip(common).ok_or_else(missing)?;
+        Ok(Figure { value: value.0 - value.1, ..cost })
     };
     cases.into_iter().map(cost).collect()
 }
 
 /// The table of all cases.
-pub(crate) fn format(costs: &[Cost]) -> String {
-    let row = |cost: &Cost| {
-        let bound = cost.case.bound.map_or_else(|| "-".to_owned(), |bound| bound.to_string());
-        let verdict = match (cost.case.bound, cost.holds()) {
-            (None, _) => "-",
-            (_, true) => "ok",
-            (_, false) => "exceeded",
-        };
-        let instructions = format!("{:.1}", cost.instructions);
-        [cost.case.name.clone(), instructions, cost.case.unit.clone(), bound, verdict.to_owned()]
-    };
-    table::format(
-        ["case", "instructions", "per", "at most", "verdict"],
-        &costs.iter().map(row).collect::<Vec<_>>(),
-    )
+pub(super) fn format(costs: &[Figure]) -> String {
+    let rows: Vec<_> = costs.iter().map(|cost| cost.row(1, "exceeded")).collect();
+    table::format(["case", "instructions", "per", "asked", "verdict"], &rows)
+}
+
+pub(super) fn json(cost: &Figure) -> Value {
+    json!({
+        "name": cost.name, "instructions": cost.value, "per": cost.unit,
+        "bound": cost.bound, "ok": cost.holds(),
+    })
 }
 
 /// The instructions of all calls of the case's function together.
@@ -116,27 +81,24 @@ fn collected(report: &str) -> Option<u64> {
 
 impl Case {
     fn parse(line: &str) -> Result<Self, Failure> {
-        let wrong = |what: &str| Failure::new(format!("the list of costs: {what} in `{line}`"));
-        let fields: Vec<&str> = line.split('\t').collect();
-        let (&[name, calls, per, unit, bound], baseline) = (match fields.as_slice() {
-            [fields @ .., baseline] if fields.len() == 5 => (fields, Some((*baseline).to_owned())),
-            fields => (fields, None),
-        }) else {
-            return Err(wrong("neither five columns nor six"));
-        };
         let number = |text: &str| text.parse::<u64>().ok().filter(|number| *number > 0);
-        let operations = number(calls).zip(number(per)).map(|(calls, per)| calls * per);
-        let bound = match bound {
-            "-" => None,
-            bound => Some(bound.parse().map_err(|_| wrong("a bound that is not a number"))?),
+        let parsed = || {
+            let (&[name, calls, per, unit, limit], baseline) = (match columns(line).as_slice() {
+                [fields @ .., baseline] if fields.len() == 5 => (fields, Some((*baseline).to_owned())),
+                fields => (fields, None),
+            }) else {
+                return None;
+            };
+            let cost = Figure {
+                name: name.to_owned(),
+                value: 0.0,
+                unit: unit.to_owned(),
+                bound: bound(limit)?,
+                at_least: false,
+            };
+            Some(Self { operations: number(calls)? * number(per)?, baseline, cost })
         };
-        Ok(Self {
-            name: name.to_owned(),
-            operations: operations.ok_or_else(|| wrong("no valid count of operations"))?,
-            unit: unit.to_owned(),
-            bound,
-            baseline,
-        })
+        parsed().ok_or_else(|| Failure::new(format!("no case of a cost: `{line}`")))
     }
 }
 
@@ -148,9 +110,9 @@ mod tests {
     fn a_case_has_five_columns_or_six() {
         let case = Case::parse("record\t100\t32\tpage\t60\tloop").unwrap();
         assert_eq!(case.operations, 3200);
-        assert_eq!((case.bound, case.baseline.as_deref()), (Some(60.0), Some("loop")));
+        assert_eq!((case.cost.bound, case.baseline.as_deref()), (Some(60.0), Some("loop")));
         let case = Case::parse("loop\t100\t32\tpage\t-").unwrap();
-        assert_eq!((case.bound, case.baseline), (None, None));
+        assert_eq!((case.cost.bound, case.baseline), (None, None));
         for wrong in
             ["record", "record\t0\t1\tpage\t-", "record\t1\tx\tpage\t-", "record\t1\t1\tpage\tfew", "a\tb"]
         {
@@ -168,10 +130,11 @@ mod tests {
 
     #[test]
     fn a_bound_is_the_most_that_holds() {
-        let cost =
-            |instructions| Cost { case: Case::parse("switch\t1\t1\tswitch\t25").unwrap(), instructions };
-        assert!(cost(25.0).holds());
-        assert!(!cost(25.1).holds());
-        assert!(format(&[cost(25.1)]).contains("exceeded"));
+        let case = Case::parse("switch\t1\t1\tswitch\t25").unwrap();
+        let holds = Figure { value: 25.0, ..case.cost };
+        assert!(holds.holds());
+        let exceeded = Figure { value: 25.1, ..holds };
+        assert!(!exceeded.holds());
+        assert!(format(&[exceeded]).contains("exceeded"));
     }
 }

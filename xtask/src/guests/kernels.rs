@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{make, write};
-use crate::failure::{self, Failure};
+use super::make;
+use crate::failure::{self, At as _, Failure};
 
 /// The kernels: the version, and the suite in which Debian has it.
-pub(super) const KERNELS: [(&str, &str); 3] =
-    [("6.1", "bookworm"), ("6.12", "bookworm-backports"), ("7.2", "sid")];
+pub(super) const KERNELS: &[(&str, &str)] =
+    &[("6.1", "bookworm"), ("6.12", "bookworm-backports"), ("7.2", "sid")];
 
 /// The modules without which a guest has no disks, in the order in which they are loaded. Newer kernels have some of
 /// them built in.
@@ -43,13 +43,20 @@ pub(super) fn packages(version: &str, suite: &str) -> Result<Vec<String>, Failur
         }
     }
     match newest {
-        Some((release, true)) => Ok(["binary", "modules"].map(|part| format!("linux-{part}-{release}")).into()),
+        Some((release, true)) => {
+            Ok(["binary", "modules"].map(|part| format!("linux-{part}-{release}")).into())
+        }
         Some((release, false)) => Ok(vec![format!("linux-image-{release}")]),
-        None => Err(Failure::new(format!(
-            "apt knows no cloud kernel {version}: add Debian's suite `{suite}` to its sources, or to those of a \
-             configuration that APT_CONFIG names, and run `apt-get update`"
-        ))),
+        None => Err(Failure::new(format!("apt knows no cloud kernel {version}: {}", add_suite(suite)))),
     }
+}
+
+/// What to do where apt does not know a package.
+pub(crate) fn add_suite(suite: &str) -> String {
+    format!(
+        "add Debian's suite `{suite}` to its sources, or to those of a configuration that APT_CONFIG names, and run \
+         `apt-get update`"
+    )
 }
 
 /// Whether a release is of a version: 6.12.95 is not of 6.1.
@@ -84,10 +91,9 @@ pub(super) fn modules(unpacked: &Path, into: &Path) -> Result<(), Failure> {
             Some(extension) if extension == "xz" => {
                 failure::output(Command::new("xz").args(["-dc"]).arg(&module))?.stdout
             }
-            _ => fs::read(&module)
-                .map_err(|error| Failure::new(format!("cannot read {}: {error}", module.display())))?,
+            _ => fs::read(&module).at(&module)?,
         };
-        write(&target, &bytes)?;
+        fs::write(&target, bytes).at(&target)?;
     }
     Ok(())
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::arch::Arch;
-use super::options::CPUS;
-use crate::failure::{self, Failure};
+use super::options::MOST_CPUS;
+use crate::failure::{self, ensure, Failure};
 use crate::workspace::Workspace;
 
 /// The images that the machine boots.
@@ -28,7 +28,7 @@ pub(super) fn build_both(workspace: &Workspace, arch: Arch) -> Result<Builds, Fa
 
 /// Builds the images, after installing the target where it is missing; `sabotaged` so that guards can be removed.
 pub(super) fn build(workspace: &Workspace, arch: Arch, sabotaged: bool) -> Result<Images, Failure> {
-    let target = arch.target();
+    let target = arch.target;
     if !has_target(workspace, target)? {
         install_target(target)?;
     }
@@ -46,7 +46,7 @@ pub(super) fn build(workspace: &Workspace, arch: Arch, sabotaged: bool) -> Resul
 
 /// Has the engine built for as many CPUs as the kernel uses at most, which the kernel asserts.
 pub(crate) fn sized(command: &mut Command) -> &mut Command {
-    command.env("CEASEFIRE_MAX_CPUS", CPUS.end().to_string())
+    command.env("CEASEFIRE_MAX_CPUS", MOST_CPUS.to_string())
 }
 
 /// Whether the compiler has a library for the target, from any source.
@@ -57,11 +57,8 @@ fn has_target(workspace: &Workspace, target: &str) -> Result<bool, Failure> {
 }
 
 fn install_target(target: &str) -> Result<(), Failure> {
-    if Command::new("rustup").arg("--version").output().is_err() {
-        return Err(Failure::new(format!(
-            "Rust's target {target} is missing, and so is rustup, which would add it"
-        )));
-    }
+    let has_rustup = Command::new("rustup").arg("--version").output().is_ok();
+    ensure!(has_rustup, new, "Rust's target {target} is missing, and so is rustup, which would add it");
     quietly(Command::new("rustup").args(["target", "add", target]))
 }
 

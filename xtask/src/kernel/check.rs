@@ -3,13 +3,13 @@
 
 use std::fmt::Write as _;
 
-use super::arch::Arch;
+use super::arch::{Arch, AARCH64, X86_64};
 use super::build::Builds;
 use super::options::Options;
 use super::protocol::Ending;
 use super::report::Report;
 use super::{boot_once, compare, printer, show};
-use crate::failure::Failure;
+use crate::failure::{ensure, Failure};
 
 /// The expected outcome of a run.
 #[derive(Debug)]
@@ -29,131 +29,48 @@ enum Must {
 }
 
 /// Runs, by their command line, with the expected outcome of each.
-#[derive(Debug)]
 struct Case {
+    on: &'static [Arch],
     options: &'static str,
     must: Must,
 }
 
-const fn case(options: &'static str, must: Must) -> Case {
-    Case { options, must }
+const fn case(on: &'static [Arch], options: &'static str, must: Must) -> Case {
+    Case { on, options, must }
 }
 
-/// On x86-64, cheapest first. The memory of `mmap-read` is small, so that it reads ten times the memory in seconds.
-const X86_64: &[Case] = &[
-    case("--program hello --cpus 8 --memory 256M", Must::Do("operations")),
-    case("--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
-    case("--program fault --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "program: ")),
-    case("--program stale --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
-    case("--program conformance --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
-    case(
-        "--program stale --cpus 4 --memory 256M --mechanism batched --without kernel-flush",
-        Must::BeCaught(CAUGHT),
-    ),
-    case(
-        "--program conformance --cpus 4 --memory 256M --mechanism batched --without kernel-flush --seconds 4",
-        Must::BeCaught(CAUGHT),
-    ),
+const BOTH: &[Arch] = Arch::ALL;
+const X86: &[Arch] = &[X86_64];
+const ARM: &[Arch] = &[AARCH64];
+
+/// All runs, cheapest first. The memory of `mmap-read` is small, so that it reads ten times the memory in seconds.
+#[rustfmt::skip]
+const CASES: &[Case] = &[
+    case(BOTH, "--program hello --cpus 8 --memory 256M", Must::Do("operations")),
+    case(BOTH, "--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
+    case(BOTH, "--program fault --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "program: ")),
+    case(BOTH, "--program stale,conformance --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
+    case(BOTH, "--program stale,conformance --cpus 4 --memory 256M --without kernel-flush", Must::BeCaught(CAUGHT)),
     // On a busy host readers often run again only after their tick. Debts that grow old are still there then.
-    case(
-        "--program stale --cpus 8 --mechanism lazy --max-age 300 --without slot --seconds 20",
-        Must::BeCaught(20.0),
-    ),
-    case(
-        "--program migrate --cpus 4 --memory 256M --mechanism per-page,batched --pages 4096 --seconds 3",
-        Must::Save("pages_migrated", 0.015),
-    ),
-    case(
-        "--program conformance --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 4",
-        Must::Do("operations"),
-    ),
-    case("--program hang --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: no progress")),
-    case("--program lockup --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: CPU 3 took no tick")),
-    case(
-        "--program mmap-read --cpus 4 --memory 96M --mechanism per-page,batched,lazy",
-        Must::Save("pages_reclaimed", 0.5),
-    ),
-    case(
-        "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 8",
-        Must::Do("operations"),
-    ),
-    case("--program stale --cpus 4 --memory 256M --undisturbed --seconds 8", Must::Do("operations")),
-    case("--program stale --cpus 64 --memory 1G --threads 1 --seconds 8", Must::Do("operations")),
+    case(BOTH, "--program stale --cpus 8 --mechanism lazy --max-age 300 --without slot --seconds 20", Must::BeCaught(20.0)),
+    case(BOTH, "--program migrate --cpus 4 --memory 256M --mechanism per-page,batched --pages 4096 --seconds 3", Must::Save("pages_migrated", 0.015)),
+    case(ARM, "--program migrate --cpus 4 --memory 256M --mechanism broadcast,all --pages 4096 --seconds 2", Must::Broadcast("pages_migrated")),
+    case(BOTH, "--program conformance --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 4", Must::Do("operations")),
+    case(ARM, "--program conformance --cpus 4 --memory 256M --mechanism broadcast,all --seconds 4", Must::Broadcast("operations")),
+    case(BOTH, "--program hang --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: no progress")),
+    case(BOTH, "--program lockup --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: CPU 3 took no tick")),
+    case(X86, "--program mmap-read --cpus 4 --memory 96M --mechanism per-page,batched,lazy", Must::Save("pages_reclaimed", 0.5)),
+    case(ARM, "--program mmap-read --cpus 4 --memory 64M --mechanism per-page,batched,lazy", Must::Save("pages_reclaimed", 0.5)),
+    case(ARM, "--program mmap-read --cpus 4 --memory 64M --mechanism broadcast,all", Must::Broadcast("pages_reclaimed")),
+    case(BOTH, "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 8", Must::Do("operations")),
+    case(BOTH, "--program stale --cpus 4 --memory 256M --undisturbed --seconds 8", Must::Do("operations")),
+    case(X86, "--program stale --cpus 64 --memory 1G --threads 1 --seconds 8", Must::Do("operations")),
+    case(ARM, "--program stale --cpus 4 --memory 256M --mechanism broadcast,all --seconds 8", Must::Broadcast("operations")),
+    // With ASIDs of four bits there are three or four more than `stale` has processes, so the ASIDs that its forks give
+    // back are soon all there are. With two bits most of the spaces share an ASID.
+    case(ARM, "--program stale --cpus 4 --memory 256M --mechanism broadcast --asid-bits 4 --seconds 8", Must::Broadcast("broadcasts_everything")),
+    case(ARM, "--program stale --cpus 4 --memory 256M --mechanism all --asid-bits 2 --seconds 4", Must::Broadcast("operations")),
 ];
-
-/// On 64-bit Arm. With ASIDs of four bits there are three or four more than `stale` has processes, so the ASIDs that
-/// its forks give back are soon all there are.
-const AARCH64: &[Case] = &[
-    case("--program hello --cpus 4 --memory 256M", Must::Do("operations")),
-    case("--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
-    case("--program fault --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "program: ")),
-    case("--program stale --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
-    case("--program conformance --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
-    case(
-        "--program stale --cpus 4 --memory 256M --mechanism batched --without kernel-flush",
-        Must::BeCaught(CAUGHT),
-    ),
-    case(
-        "--program conformance --cpus 4 --memory 256M --mechanism batched --without kernel-flush --seconds 4",
-        Must::BeCaught(CAUGHT),
-    ),
-    case(
-        "--program stale --cpus 8 --mechanism lazy --max-age 300 --without slot --seconds 20",
-        Must::BeCaught(20.0),
-    ),
-    case(
-        "--program migrate --cpus 4 --memory 256M --mechanism per-page,batched --pages 4096 --seconds 2",
-        Must::Save("pages_migrated", 0.015),
-    ),
-    case(
-        "--program migrate --cpus 4 --memory 256M --mechanism broadcast,all --pages 4096 --seconds 2",
-        Must::Broadcast("pages_migrated"),
-    ),
-    case(
-        "--program conformance --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 4",
-        Must::Do("operations"),
-    ),
-    case(
-        "--program conformance --cpus 4 --memory 256M --mechanism broadcast,all --seconds 4",
-        Must::Broadcast("operations"),
-    ),
-    case("--program hang --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: no progress")),
-    case("--program lockup --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: CPU 3 took no tick")),
-    case(
-        "--program mmap-read --cpus 4 --memory 64M --mechanism per-page,batched,lazy",
-        Must::Save("pages_reclaimed", 0.5),
-    ),
-    case(
-        "--program mmap-read --cpus 4 --memory 64M --mechanism broadcast,all",
-        Must::Broadcast("pages_reclaimed"),
-    ),
-    case(
-        "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 8",
-        Must::Do("operations"),
-    ),
-    case("--program stale --cpus 4 --memory 256M --undisturbed --seconds 8", Must::Do("operations")),
-    case(
-        "--program stale --cpus 4 --memory 256M --mechanism broadcast,all --seconds 8",
-        Must::Broadcast("operations"),
-    ),
-    case(
-        "--program stale --cpus 4 --memory 256M --mechanism broadcast --asid-bits 4 --seconds 8",
-        Must::Broadcast("broadcasts_everything"),
-    ),
-    // Most of the spaces share an ASID.
-    case(
-        "--program stale --cpus 4 --memory 256M --mechanism all --asid-bits 2 --seconds 4",
-        Must::Broadcast("operations"),
-    ),
-];
-
-/// The runs of an architecture.
-const fn cases(arch: Arch) -> &'static [Case] {
-    match arch {
-        Arch::X86_64 => X86_64,
-        Arch::Aarch64 => AARCH64,
-    }
-}
 
 /// Seconds from a program's first instruction within which a machine without flushes should be caught. This also depends
 /// on the load of the host, so a longer time is only reported.
@@ -167,27 +84,24 @@ pub(super) fn run(options: &Options, builds: &[(Arch, Builds)]) -> Result<(), Fa
     let print = printer(options);
     let mut reports = Vec::new();
     let (mut wrong, mut inconclusive) = (Vec::new(), Vec::new());
-    let cases =
-        builds.iter().flat_map(|(arch, builds)| cases(*arch).iter().map(move |case| (*arch, builds, case)));
-    for (arch, builds, Case { options: line, must }) in cases {
-        let mut arguments: Vec<&str> = line.split(' ').collect();
-        arguments.extend(["--arch", arch.name(), "--qemu", options.qemu(arch)]);
-        let own = Options::parse(&arguments)?;
+    let cases = |arch| CASES.iter().filter(move |case| case.on.contains(&arch));
+    let all =
+        builds.iter().flat_map(|(arch, builds)| cases(*arch).map(move |case| (arch.name, builds, case)));
+    for (arch, builds, Case { options: line, must, .. }) in all {
+        let own: Options = crate::parse(&format!("{line} --arch {arch}"))?;
         let images = if own.goes_without() { &builds.sabotaged } else { &builds.guarded };
         let first = reports.len();
-        for run in own.runs() {
+        for run in own.runs()? {
             let mut said = Vec::new();
-            let report = boot_once(&own, images, run, &mut |line| said.push(line.to_owned()))?;
+            let report = boot_once(options, images, run, &mut |line| said.push(line.to_owned()))?;
             let unmet = must.unmet(&report, &said);
             print(&line_of(&report, must, unmet.as_deref()));
             if let Some(unmet) = unmet {
-                for line in &said {
-                    print(line);
-                }
+                said.iter().for_each(|line| print(line));
                 if report.ending.is_inconclusive() {
-                    inconclusive.push(format!("{} {}", arch.name(), report.line()));
+                    inconclusive.push(format!("{arch} {}", report.line()));
                 } else {
-                    wrong.push(format!("{} {run} {unmet}", arch.name()));
+                    wrong.push(format!("{arch} {run} {unmet}"));
                 }
             }
             reports.push(report);
@@ -202,14 +116,10 @@ pub(super) fn run(options: &Options, builds: &[(Arch, Builds)]) -> Result<(), Fa
         }
     }
     show(options, &reports)?;
-    match (wrong.is_empty(), inconclusive.is_empty()) {
-        (true, true) => Ok(()),
-        (true, false) => Err(Failure::inconclusive(inconclusive.join("; "))),
-        _ => {
-            wrong.extend(inconclusive);
-            Err(Failure::new(format!("not as expected: {}", wrong.join("; "))))
-        }
-    }
+    let all = [wrong.as_slice(), &inconclusive].concat().join("; ");
+    ensure!(wrong.is_empty(), new, "not as expected: {all}");
+    ensure!(inconclusive.is_empty(), inconclusive, "{all}");
+    Ok(())
 }
 
 /// A run in a line: whether it is as expected, how long it took, its verdict, and warnings.
@@ -222,8 +132,9 @@ fn line_of(report: &Report, must: &Must, unmet: Option<&str>) -> String {
                 write!(warnings, " (warning: {what} took {seconds:.1} s, it should be less than {most} s)");
         }
     };
-    if report.cpus() <= FEW_CPUS {
-        warn("the boot", report.boot_s(), BOOT);
+    let (arch, cpus) = (report.run.arch.name, report.run.cpus);
+    if cpus <= FEW_CPUS {
+        warn("the boot", report.boot_s, BOOT);
     }
     if let Must::BeCaught(within) = must {
         warn("the notice", report.caught_s, *within);
@@ -231,8 +142,8 @@ fn line_of(report: &Report, must: &Must, unmet: Option<&str>) -> String {
     let unsure = report.ending.is_inconclusive();
     let word = unmet.map_or("ok", |_| if unsure { "OPEN" } else { "WRONG" });
     let unmet = unmet.map_or_else(String::new, |unmet| format!(": {unmet}"));
-    let (arch, cpus, line) = (report.arch.name(), report.cpus(), report.line());
-    format!("{word:5} {:5.1} s  on {cpus:2} {arch} CPUs, {line}{unmet}{warnings}", report.wall_s)
+    let (wall, line) = (report.wall_s, report.line());
+    format!("{word:5} {wall:5.1} s  on {cpus:2} {arch} CPUs, {line}{unmet}{warnings}")
 }
 
 impl Must {
@@ -271,10 +182,10 @@ fn silent_cpu(report: &Report, said: &[String]) -> Option<String> {
     let is_of = |line: &str, cpu| {
         line.strip_prefix(&format!("CPU {cpu}")).is_some_and(|rest| rest.starts_with([',', ' ']))
     };
-    let registers = report.arch.registers();
+    let registers = report.run.arch.registers;
     let has_registers =
         |cpu| said.windows(2).any(|lines| is_of(&lines[0], cpu) && lines[1].starts_with(registers));
-    if let Some(cpu) = (0..report.cpus()).find(|&cpu| !has_registers(cpu)) {
+    if let Some(cpu) = (0..report.run.cpus).find(|&cpu| !has_registers(cpu)) {
         return Some(format!("must print the registers of CPU {cpu}"));
     }
     // Such as `       0.047579116 loaded 0x1c0d000 0x0`.
@@ -290,8 +201,10 @@ fn saved(before: &Report, report: &Report, most: f64) -> (String, bool) {
     let interrupts = |report: &Report| compare::per_operation(|name| report.number(name), "interrupts");
     let ratio = interrupts(report).zip(interrupts(before)).map(|(now, before)| now / before);
     let found = ratio.map_or_else(|| "an unknown part".to_owned(), |ratio| format!("{ratio:.4}"));
-    let words =
-        format!("{} takes {found} of the interrupts of {}, at most {most}", report.run, before.run.mechanism);
+    let words = format!(
+        "{} takes {found} of the interrupts of {}, at most {most}",
+        report.run, before.run.kernel.mechanism
+    );
     (words, ratio.is_some_and(|ratio| ratio <= most))
 }
 
@@ -340,11 +253,11 @@ mod tests {
     fn checked(from: &str, to: &str) -> Result<(), Failure> {
         assert!(GOOD.contains(from), "{from}");
         let script = Script::new(&GOOD.replace(from, to));
-        let mut results = Arch::ALL.into_iter().map(|arch| {
-            let options = ["--check", "--arch", arch.name(), "--qemu", script.path()];
+        let mut results = Arch::ALL.iter().map(|arch| {
+            let line = format!("--check --arch {} --qemu {}", arch.name, script.path());
             let images = |kernel: &str| Images { kernel: kernel.into(), programs: "programs".into() };
             let builds = Builds { guarded: images("kernel"), sabotaged: images("sabotaged") };
-            run(&Options::parse(&options).unwrap(), &[(arch, builds)])
+            run(&crate::parse(&line).unwrap(), &[(*arch, builds)])
         });
         results.try_for_each(|result| result)
     }
@@ -433,36 +346,32 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_boot_is_only_a_warning() {
-        let options = Options::parse(&["--program", "hello"]).unwrap();
-        let record = Record {
-            ending: Ending::Done,
+    fn a_slow_boot_and_a_late_notice_are_only_warnings() {
+        let record = |ending, boot, wall| Record {
+            ending,
             result: Some("{\"operations\":1}".to_owned()),
-            boot: Some(Duration::from_secs(3)),
-            wall: Duration::from_secs(4),
+            boot: Some(Duration::from_secs(boot)),
+            wall: Duration::from_secs(wall),
             ..Record::new()
         };
-        let report = Report::new(options.runs().next().unwrap(), &options.parameters, record);
-        let must = Must::Do("operations");
-        assert_eq!(must.unmet(&report, &[]), None);
-        let expected = "ok      4.0 s  on  8 x86_64 CPUs, hello batched: done (warning: the boot took 3.0 s, it should be less than 3 s)";
-        assert_eq!(line_of(&report, &must, None), expected);
-    }
-
-    #[test]
-    fn a_late_notice_is_only_a_warning() {
-        let options = Options::parse(&["--mechanism", "none"]).unwrap();
-        let record = Record {
-            ending: Ending::Broken,
-            boot: Some(Duration::from_secs(1)),
-            wall: Duration::from_secs(7),
-            ..Record::new()
-        };
-        let report = Report::new(options.runs().next().unwrap(), &options.parameters, record);
-        let must = Must::BeCaught(5.0);
-        assert_eq!(must.unmet(&report, &[]), None);
-        let expected = "ok      7.0 s  on  8 x86_64 CPUs, stale none: caught after 6.0 s (warning: the notice took 6.0 s, it should be less than 5 s)";
-        assert_eq!(line_of(&report, &must, None), expected);
+        for (line, record, must, expected) in [
+            (
+                "--program hello",
+                record(Ending::Done, 3, 4),
+                Must::Do("operations"),
+                "ok      4.0 s  on  8 x86_64 CPUs, hello batched: done (warning: the boot took 3.0 s, it should be less than 3 s)",
+            ),
+            (
+                "--mechanism none",
+                record(Ending::Broken, 1, 7),
+                Must::BeCaught(5.0),
+                "ok      7.0 s  on  8 x86_64 CPUs, stale none: caught after 6.0 s (warning: the notice took 6.0 s, it should be less than 5 s)",
+            ),
+        ] {
+            let report = Report::new(super::super::options::tests::run(line), record);
+            assert_eq!(must.unmet(&report, &[]), None);
+            assert_eq!(line_of(&report, &must, None), expected);
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The kernel beside the simulator: the figures of each for one page that was read or moved.
 
+use ceasefire_kernel_abi::options::Mechanism;
 use serde_json::{json, Value};
 
 use super::report::Report;
@@ -69,13 +70,16 @@ impl Pair {
 /// with per-page. The mechanism exists for this ratio, and the differing costs of the two machines do not affect it.
 fn ratios(reports: &[Report]) -> Vec<(&'static str, Pair)> {
     let find = |program, mechanism| {
-        let is_it = |report: &&Report| (report.run.program, report.run.mechanism) == (program, mechanism);
+        let is_it = |report: &&Report| {
+            let kernel = report.run.kernel;
+            (kernel.program, kernel.mechanism) == (program, mechanism)
+        };
         Pair::of(reports.iter().find(is_it)?, "interrupts")
     };
-    let batched = reports.iter().filter(|report| report.run.mechanism == "batched");
+    let batched = reports.iter().filter(|report| report.run.kernel.mechanism == Mechanism::Batched);
     let ratio = |report: &Report| {
-        let program = report.run.program;
-        Some((program, find(program, "batched")?.ratio(find(program, "per-page")?)))
+        let program = report.run.kernel.program;
+        Some((program, find(program, Mechanism::Batched)?.ratio(find(program, Mechanism::PerPage)?)))
     };
     batched.filter_map(ratio).collect()
 }
@@ -87,7 +91,8 @@ pub(super) fn format(reports: &[Report]) -> String {
         for name in METRICS {
             let Some(pair) = Pair::of(report, name) else { continue };
             let [kernel, simulator, difference] = pair.cells();
-            let [program, mechanism] = [report.run.program, report.run.mechanism].map(str::to_owned);
+            let [program, mechanism] =
+                [report.run.kernel.program, report.run.kernel.mechanism.name()].map(str::to_owned);
             figures.push([program, mechanism, name.to_owned(), kernel, simulator, difference]);
         }
     }

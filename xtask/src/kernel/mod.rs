@@ -1,10 +1,10 @@
 //! `cargo xtask kernel`: builds the kernel and its programs, boots them on QEMU, and shows their reports.
 //!
-//! `options` reads the command line, with the known `values`, and `bounds` refuses impossible runs. `build` makes the
-//! images. `qemu` makes the emulator's command line, and `arch` holds the parts that depend on the architecture.
-//! `watch` supervises a run by its output, which `protocol` reads, and by its `processor_time`. `symbols` names the
-//! functions in the report of a failure. `report` is the outcome of one run, `summary` the table of all. `simulate`
-//! makes the same run on the simulator, and `compare` puts the two side by side. `check` makes the runs of CI.
+//! `options` is the command line, and `bounds` refuses impossible runs. `build` makes the images. `qemu` makes the
+//! emulator's command line, and `arch` holds the parts that depend on the architecture. `watch` supervises a run by its
+//! output, which `protocol` reads, and by its processor time. `symbols` names the functions in the report of a failure.
+//! `report` is the outcome of one run, `summary` the table of all. `simulate` makes the same run on the simulator, and
+//! `compare` puts the two side by side. `check` makes the runs of CI.
 
 mod arch;
 mod bounds;
@@ -12,7 +12,6 @@ pub(crate) mod build;
 mod check;
 mod compare;
 mod options;
-mod processor_time;
 mod protocol;
 mod qemu;
 mod report;
@@ -21,19 +20,18 @@ mod summary;
 mod symbols;
 #[cfg(test)]
 mod testing;
-mod values;
 mod watch;
 
 use std::cell::LazyCell;
 
 use serde_json::{json, Value};
 
-use crate::failure::Failure;
+use crate::failure::{ensure, Failure};
 use crate::json_file;
 use crate::workspace::Workspace;
 use build::Images;
+pub(crate) use options::Options;
 use options::Run;
-pub(crate) use options::{Options, HELP};
 use protocol::Line;
 use report::Report;
 use symbols::Symbols;
@@ -44,7 +42,8 @@ const SILENCE: u64 = 30;
 
 /// Builds, boots and shows. Fails if any run did.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let architectures = options.architectures();
+    let architectures = options.architectures()?;
+    let runs = options.runs()?;
     for &arch in &architectures {
         qemu::check(options.qemu(arch), arch)?;
     }
@@ -56,20 +55,20 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         let built = architectures.into_iter().map(|arch| Ok((arch, build::build_both(&workspace, arch)?)));
         return check::run(options, &built.collect::<Result<Vec<_>, Failure>>()?);
     }
-    let images = build::build(&workspace, options.parameters.arch, options.goes_without())?;
-    let mut reports = boot(options, &images)?;
-    let simulated = if options.compare { simulate(options, &workspace, &mut reports) } else { Ok(()) };
+    let images = build::build(&workspace, architectures[0], options.goes_without())?;
+    let mut reports = boot(options, &images, runs)?;
+    let simulated = if options.compare() { simulate(&workspace, &mut reports) } else { Ok(()) };
     show(options, &reports)?;
     // A broken rule matters more than a missing comparison.
     verdict(&reports).and(simulated)
 }
 
 /// Makes every run, even after one that failed.
-fn boot(options: &Options, images: &Images) -> Result<Vec<Report>, Failure> {
+fn boot(options: &Options, images: &Images, runs: Vec<Run>) -> Result<Vec<Report>, Failure> {
     let say = printer(options);
     let mut reports = Vec::new();
-    for run in options.runs() {
-        eprintln!("==> {run} on {} {} CPUs", options.parameters.cpus, options.parameters.arch.name());
+    for run in runs {
+        eprintln!("==> {run} on {} {} CPUs", run.cpus, run.arch.name);
         let report = boot_once(options, images, run, &mut |line| say(line))?;
         say(&report.line());
         reports.push(report);
@@ -84,9 +83,8 @@ fn boot_once(
     run: Run,
     say: &mut dyn FnMut(&str),
 ) -> Result<Report, Failure> {
-    let limits = Limits { silence: SILENCE * options.parameters.cpus, whole: options.timeout(run.program) };
-    let program = options.qemu(options.parameters.arch);
-    let mut command = qemu::command(program, images, &options.parameters, run);
+    let limits = Limits { silence: SILENCE * run.cpus, whole: run.timeout };
+    let mut command = qemu::command(options.qemu(run.arch), images, &run);
     let symbols = LazyCell::new(|| Symbols::read(images));
     let mut has_failed = false;
     let mut say = |line: &str| {
@@ -99,7 +97,7 @@ fn boot_once(
     };
     let mut record = watch::watch(&mut command, limits, &mut say)?;
     record.failed = record.failed.map(|failed| symbols.explain(&failed));
-    Ok(Report::new(run, &options.parameters, record))
+    Ok(Report::new(run, record))
 }
 
 /// The printer of lines for people: standard output, unless the JSON goes there.
@@ -112,13 +110,12 @@ fn printer(options: &Options) -> fn(&str) {
 }
 
 /// Makes every run that ended well on the simulator too.
-fn simulate(options: &Options, workspace: &Workspace, reports: &mut [Report]) -> Result<(), Failure> {
+fn simulate(workspace: &Workspace, reports: &mut [Report]) -> Result<(), Failure> {
     for report in reports.iter_mut().filter(|report| report.is_done()) {
         let frames = report.number("frames").filter(|frames| *frames > 0.0).ok_or_else(|| {
             Failure::new("the kernel's RESULT lacks the number of frames, which the simulator needs")
         })?;
-        let simulated = simulate::simulate(workspace, report.run, &options.parameters, frames as u64)?;
-        report.simulated = Some(simulated);
+        report.simulated = Some(simulate::simulate(workspace, &report.run, frames as u64)?);
     }
     Ok(())
 }
@@ -127,7 +124,7 @@ fn simulate(options: &Options, workspace: &Workspace, reports: &mut [Report]) ->
 fn show(options: &Options, reports: &[Report]) -> Result<(), Failure> {
     if !json_file::is_printed(options.json.as_deref()) {
         println!("\n{}", summary::format(reports));
-        if options.compare {
+        if options.compare() {
             println!("{}", compare::format(reports));
         }
     }
@@ -138,7 +135,7 @@ fn show(options: &Options, reports: &[Report]) -> Result<(), Failure> {
 fn json(options: &Options, reports: &[Report]) -> Value {
     let results: Vec<Value> = reports.iter().map(Report::json).collect();
     let mut json = json!({ "ceasefire": env!("CARGO_PKG_VERSION"), "results": results });
-    if options.compare {
+    if options.compare() {
         json["ratios"] = compare::json(reports);
     }
     json
@@ -146,19 +143,13 @@ fn json(options: &Options, reports: &[Report]) -> Value {
 
 /// Fails if any run did. Is inconclusive if some run was, and none failed.
 fn verdict(reports: &[Report]) -> Result<(), Failure> {
-    let not_done = || reports.iter().filter(|report| !report.is_done());
-    let count = not_done().count();
-    if count == 0 {
-        return Ok(());
-    }
-    let lines: Vec<String> = not_done().map(Report::line).collect();
-    let message =
-        format!("{count} of {} runs did not end as they should: {}", reports.len(), lines.join("; "));
-    Err(if not_done().all(|report| report.ending.is_inconclusive()) {
-        Failure::inconclusive(message)
-    } else {
-        Failure::new(message)
-    })
+    let wrong: Vec<&Report> = reports.iter().filter(|report| !report.is_done()).collect();
+    let lines = wrong.iter().map(|report| report.line()).collect::<Vec<_>>().join("; ");
+    let words = format!("{} of {} runs did not end as they should: {lines}", wrong.len(), reports.len());
+    let is_failed = wrong.iter().any(|report| !report.ending.is_inconclusive());
+    ensure!(!is_failed, new, "{words}");
+    ensure!(wrong.is_empty(), inconclusive, "{words}");
+    Ok(())
 }
 
 #[cfg(test)]
@@ -169,11 +160,9 @@ mod tests {
 
     /// Boots a script in QEMU's place.
     fn boot_script(script: &Script, line: &str) -> (Options, Vec<Report>) {
-        let mut arguments: Vec<&str> = line.split_whitespace().collect();
-        arguments.extend(["--qemu", script.path()]);
-        let options = Options::parse(&arguments).unwrap();
+        let options: Options = crate::parse(&format!("{line} --qemu {}", script.path())).unwrap();
         let images = Images { kernel: "kernel".into(), programs: "programs".into() };
-        let reports = boot(&options, &images).unwrap();
+        let reports = boot(&options, &images, options.runs().unwrap()).unwrap();
         (options, reports)
     }
 
@@ -257,10 +246,10 @@ mod tests {
         let script = Script::new(&format!(
             "echo 'rip {anywhere:#x}'; echo 'FAILED kernel: panicked at {anywhere:#x}'; echo 'rip {anywhere:#x}'; exit 37"
         ));
-        let options = Options::parse(&["--qemu", script.path()]).unwrap();
+        let options: Options = crate::parse(&format!("--qemu {}", script.path())).unwrap();
         let mut said = Vec::new();
-        let run = options.runs().next().unwrap();
-        let report = boot_once(&options, &images, run, &mut |line| said.push(line.to_owned())).unwrap();
+        let runs = options.runs().unwrap();
+        let report = boot_once(&options, &images, runs[0], &mut |line| said.push(line.to_owned())).unwrap();
         let is_explained = |line: &String| line.ends_with("+0x0>");
         assert_eq!(said.iter().map(is_explained).collect::<Vec<_>>(), [false, true, true], "{said:?}");
         assert!(report.failed.as_ref().is_some_and(is_explained), "{:?}", report.failed);
@@ -268,8 +257,7 @@ mod tests {
 
     #[test]
     fn without_a_qemu_nothing_is_built() {
-        let options = Options::parse(&["--qemu", "no-such-program-anywhere"]).unwrap();
-        let failure = super::run(&options).unwrap_err();
+        let failure = super::run(&crate::parse("--qemu no-such-program-anywhere").unwrap()).unwrap_err();
         assert!(failure.to_string().contains("qemu-system-x86"), "{failure}");
     }
 }

@@ -1,16 +1,14 @@
 //! The emulator: its version, and its command line.
 
-use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
 
 use super::arch::Arch;
-use super::bounds;
 use ceasefire_kernel_abi::TICK;
 
 use super::build::Images;
-use super::options::{Parameters, Run};
-use crate::failure::Failure;
+use super::options::Run;
+use crate::failure::{ensure, Failure};
 
 /// With `-icount`, log2 of the nanoseconds that an instruction takes. The CPUs run in turns, each until the next tick
 /// of any CPU. Slower CPUs have shorter turns, and so run more nearly at the same time. With 128 ns a turn of 8 CPUs
@@ -31,21 +29,23 @@ pub(super) fn check(program: &str, arch: Arch) -> Result<(), Failure> {
         if error.kind() == ErrorKind::NotFound {
             Failure::new(format!(
                 "`{program}` is missing: the kernel runs on QEMU, `apt-get install {}`",
-                arch.package()
+                arch.package
             ))
         } else {
             Failure::new(format!("cannot run `{program}`: {error}"))
         }
     })?;
     let text = String::from_utf8_lossy(&output.stdout);
-    match version(&text) {
-        Some(version) if version >= OLDEST => Ok(()),
-        Some((major, minor)) => Err(Failure::new(format!(
-            "`{program}` is QEMU {major}.{minor}: at least {}.{} is needed",
-            OLDEST.0, OLDEST.1
-        ))),
-        None => Err(Failure::new(format!("`{program} --version` does not name a version of QEMU"))),
-    }
+    let version = version(&text);
+    let (major, minor) = version
+        .ok_or_else(|| Failure::new(format!("`{program} --version` does not name a version of QEMU")))?;
+    let (oldest, at_least) = OLDEST;
+    ensure!(
+        (major, minor) >= OLDEST,
+        new,
+        "`{program}` is QEMU {major}.{minor}: at least {oldest}.{at_least} is needed"
+    );
+    Ok(())
 }
 
 /// The first two numbers of `QEMU emulator version 7.2.22 (Debian ...)`.
@@ -58,34 +58,8 @@ fn version(text: &str) -> Option<(u32, u32)> {
 ///
 /// `-no-reboot` makes a triple fault end QEMU. `-nodefaults` and `-monitor none` leave the standard streams to the
 /// serial port alone.
-pub(super) fn command(program: &str, images: &Images, parameters: &Parameters, run: Run) -> Command {
-    let Parameters { arch, cpus, nodes, memory, seconds, limit, seed, max_age, .. } = parameters;
-    let Parameters { asid_bits, threads, pages, pinned, undisturbed, scenarios, swap, counted, .. } =
-        parameters;
-    let Run { program: user, mechanism, without } = run;
-    let pinned = u8::from(*pinned);
-    // The value of the experiment of that name, for Linux 4.2.
-    let lru_batch = if user == "mmap-read" { 14 } else { 15 };
-    let mut options = format!(
-        "program={user} mechanism={mechanism} nodes={nodes} seconds={seconds} limit={limit} seed={seed} \
-         pinned={pinned} pages={pages} threads={threads} swap={swap} lru_batch={lru_batch} max_age={max_age}"
-    );
-    // Writing to a string cannot fail.
-    if *scenarios > 0 {
-        let _ = write!(options, " scenarios={scenarios}");
-    }
-    if *undisturbed {
-        options.push_str(" undisturbed=1");
-    }
-    if let Some(guard) = without {
-        let _ = write!(options, " without={guard}");
-    }
-    if *asid_bits > 0 {
-        let _ = write!(options, " asid_bits={asid_bits}");
-    }
-    if let Some(bytes) = bounds::devices(parameters, user) {
-        let _ = write!(options, " disk={}", bytes >> 20);
-    }
+pub(super) fn command(program: &str, images: &Images, run: &Run) -> Command {
+    let Run { arch, cpus, memory, counted, kernel, .. } = run;
     let mut command = Command::new(program);
     arch.add_machine(&mut command, *memory, images);
     command.arg("-accel");
@@ -97,13 +71,14 @@ pub(super) fn command(program: &str, images: &Images, parameters: &Parameters, r
     command
         .args(["-smp", &cpus.to_string(), "-m", &format!("{}M", memory >> 20)])
         .args(["-display", "none", "-no-reboot", "-nodefaults", "-serial", "stdio", "-monitor", "none"])
-        .args(["-append", &options]);
+        .args(["-append", &kernel.to_string()]);
     command
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::Options;
+    use super::super::arch::X86_64;
+    use super::super::options::tests::run;
     use super::super::testing::Script;
     use super::*;
 
@@ -122,10 +97,10 @@ mod tests {
     #[test]
     fn a_missing_or_old_qemu_is_reported_in_one_line() {
         for arch in Arch::ALL {
-            let missing = check("no-such-program-anywhere", arch).unwrap_err().to_string();
-            assert!(missing.contains(arch.package()) && missing.lines().count() == 1, "{missing}");
+            let missing = check("no-such-program-anywhere", *arch).unwrap_err().to_string();
+            assert!(missing.contains(arch.package) && missing.lines().count() == 1, "{missing}");
         }
-        let check = |program| check(program, Arch::X86_64);
+        let check = |program| check(program, X86_64);
         let answers = |text: &str| Script::new(&format!("echo '{text}'"));
         let new = answers("QEMU emulator version 7.2.0");
         assert!(check(new.path()).is_ok());
@@ -136,67 +111,42 @@ mod tests {
         assert!(check(other.path()).unwrap_err().to_string().contains("does not name a version"));
     }
 
+    fn words(line: &str, programs: &str) -> Vec<String> {
+        let images = Images { kernel: "k".into(), programs: programs.into() };
+        let command = command("qemu", &images, &run(line));
+        command.get_args().map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
     #[test]
     fn the_command_has_the_options_of_the_run() {
-        let options = Options::parse(&["--cpus", "4", "--memory", "1G", "--swap", "9"]).unwrap();
-        let images = Images { kernel: "k".into(), programs: "p".into() };
-        let run = options.runs().next().unwrap();
-        let command = command("qemu", &images, &options.parameters, run);
-        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+        let words = words("--cpus 4 --memory 1G --swap 9", "p");
         let after = |name: &str| {
             let place = words.iter().position(|word| word == name).expect(name);
             words[place + 1].as_str()
         };
         assert_eq!(["-smp", "-m", "-kernel", "-initrd"].map(after), ["4", "1024M", "k", "p"]);
-        assert_eq!(
-            after("-append"),
-            "program=stale mechanism=batched nodes=2 seconds=10 limit=80 seed=1 pinned=0 pages=0 \
-             threads=0 swap=9 lru_batch=15 max_age=30"
-        );
+        assert_eq!(after("-append"), "program=stale nodes=2 limit=80 swap=9");
     }
 
     #[test]
     fn on_aarch64_the_programs_lie_at_the_end_of_memory() {
-        let options = "--arch aarch64 --memory 1G --mechanism all --asid-bits 8";
-        let options = Options::parse(&options.split(' ').collect::<Vec<_>>()).unwrap();
         let programs = Script::new(&"#".repeat(5000));
-        let images = Images { kernel: "k".into(), programs: programs.path().into() };
-        let command = command("qemu", &images, &options.parameters, options.runs().next().unwrap());
-        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
-        assert!(
-            words.contains(&format!("guest-loader,addr=0x7fffe000,initrd={}", programs.path())),
-            "{words:?}"
-        );
-        assert!(words.last().unwrap().ends_with(" asid_bits=8"));
+        let words = words("--arch aarch64 --memory 1G", programs.path());
+        let device = format!("guest-loader,addr=0x7fffe000,initrd={}", programs.path());
+        assert!(words.contains(&device), "{words:?}");
     }
 
     #[test]
-    fn a_missing_guard_is_named() {
-        let options = Options::parse(&[
-            "--mechanism",
-            "lazy",
-            "--undisturbed",
-            "--without",
-            "slot",
-            "--scenarios",
-            "alias",
-        ])
-        .unwrap();
-        let images = Images { kernel: "k".into(), programs: "p".into() };
-        let command = command("qemu", &images, &options.parameters, options.runs().next().unwrap());
-        assert!(command
-            .get_args()
-            .any(|word| word.to_string_lossy().ends_with(" scenarios=2 undisturbed=1 without=slot")));
-    }
-
-    #[test]
-    fn swap_gets_a_device() {
-        let options = Options::parse(&["--program", "hello", "--swap", "300"]).unwrap();
-        let images = Images { kernel: "k".into(), programs: "p".into() };
-        let run = options.runs().next().unwrap();
-        let command = command("qemu", &images, &options.parameters, run);
-        assert!(command
-            .get_args()
-            .any(|word| word.to_string_lossy().ends_with(" lru_batch=15 max_age=30 disk=6")));
+    fn the_kernel_gets_what_is_not_its_default() {
+        for (line, expected) in [
+            ("--arch aarch64 --mechanism all --asid-bits 8", " mechanism=all asid_bits=8 "),
+            ("--undisturbed --scenarios alias", " undisturbed=true scenarios=2"),
+            ("--mechanism lazy --without slot", " without=slot"),
+            ("--program mmap-read", " lru_batch=14"),
+            ("--program hello --swap 300", " swap=300 disk=6"),
+        ] {
+            let words = words(line, "p");
+            assert!(words.last().unwrap().contains(expected), "{line}: {words:?}");
+        }
     }
 }

@@ -2,8 +2,7 @@
 
 use serde_json::{json, Map, Value};
 
-use super::arch::Arch;
-use super::options::{Parameters, Run};
+use super::options::Run;
 use super::protocol::{self, Ending};
 use super::watch::Record;
 
@@ -20,14 +19,10 @@ pub(super) struct Report {
     pub(super) failed: Option<String>,
     /// What its program could not test in time.
     lacks: Vec<String>,
-    boot_s: Option<f64>,
+    pub(super) boot_s: Option<f64>,
     pub(super) wall_s: f64,
     /// Seconds from a program's first instruction to the notice of a broken rule.
     pub(super) caught_s: Option<f64>,
-    pub(super) arch: Arch,
-    cpus: u64,
-    seed: u64,
-    threads: u64,
     /// The fields of the kernel's result.
     fields: Map<String, Value>,
     /// The simulator's report of the same run.
@@ -35,16 +30,18 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(run: Run, parameters: &Parameters, record: Record) -> Self {
+    pub(super) fn new(run: Run, record: Record) -> Self {
         let mut ending = record.ending.clone();
         let fields = record.result.as_deref().map(protocol::fields);
         if ending == Ending::Done {
             let wrong = match &fields {
                 _ if record.failed.is_some() => Some("it was done, but FAILED before".to_owned()),
-                None if MEASURED.contains(&run.program) => Some("it was done, but gave no RESULT".to_owned()),
+                None if MEASURED.contains(&run.kernel.program) => {
+                    Some("it was done, but gave no RESULT".to_owned())
+                }
                 None => None,
                 Some(None) => Some("its RESULT is not a JSON object".to_owned()),
-                Some(Some(fields)) => differs(run, parameters, fields),
+                Some(Some(fields)) => differs(&run, fields),
             };
             if let Some(wrong) = wrong {
                 ending = Ending::Wrong(wrong);
@@ -58,10 +55,6 @@ impl Report {
             lacks: record.lacks,
             boot_s: record.boot.map(|time| time.as_secs_f64()),
             wall_s: record.wall.as_secs_f64(),
-            arch: parameters.arch,
-            cpus: parameters.cpus,
-            seed: parameters.seed,
-            threads: parameters.threads,
             fields: fields.flatten().unwrap_or_default(),
             simulated: None,
         }
@@ -93,14 +86,6 @@ impl Report {
         self.fields.get(name)?.as_f64()
     }
 
-    pub(super) fn boot_s(&self) -> Option<f64> {
-        self.boot_s
-    }
-
-    pub(super) fn cpus(&self) -> u64 {
-        self.cpus
-    }
-
     /// The kernel's own fields, those of the command line's JSON under its names, and the facts about the run.
     pub(super) fn json(&self) -> Value {
         let mut fields = self.fields.clone();
@@ -114,17 +99,18 @@ impl Report {
         let elapsed = self.number("elapsed_ns").map(|time| time / NANOSECONDS);
         let rate = |name| Some(self.number(name)? / elapsed.filter(|elapsed| *elapsed > 0.0)?);
         let broken = self.ending == Ending::Broken;
-        let threads = (self.threads > 0).then_some(self.threads);
+        let Run { arch, cpus, kernel, .. } = self.run;
+        let threads = (kernel.threads > 0).then_some(kernel.threads);
         for (name, value) in [
-            ("experiment", json!(self.run.program)),
-            ("mechanism", json!(self.run.mechanism)),
-            ("without", json!(self.run.without)),
+            ("experiment", json!(kernel.program)),
+            ("mechanism", json!(kernel.mechanism.name())),
+            ("without", json!(kernel.without.map(|guard| guard.name()))),
             ("debts_settled_by", Value::Object(settled_by.into_iter().collect())),
             ("debt_age_max_s", json!(oldest)),
             ("machine", json!("qemu")),
-            ("arch", json!(self.arch.name())),
-            ("seed", json!(self.seed)),
-            ("cpus", json!(self.cpus)),
+            ("arch", json!(arch.name)),
+            ("seed", json!(kernel.seed)),
+            ("cpus", json!(cpus)),
             ("threads", self.fields.get("threads").cloned().unwrap_or_else(|| json!(threads))),
             ("elapsed_s", json!(elapsed)),
             ("operations_per_s", json!(rate("operations"))),
@@ -148,16 +134,16 @@ impl Report {
 }
 
 /// The first difference between the run in the kernel's result and the run that was requested, if any.
-fn differs(run: Run, parameters: &Parameters, fields: &Map<String, Value>) -> Option<String> {
+fn differs(Run { arch, cpus, kernel, .. }: &Run, fields: &Map<String, Value>) -> Option<String> {
     let asked = [
-        ("arch", json!(parameters.arch.name())),
-        ("program", json!(run.program)),
-        ("mechanism", json!(run.mechanism)),
-        ("cpus", json!(parameters.cpus)),
-        ("nodes", json!(parameters.nodes)),
-        ("seed", json!(parameters.seed)),
-        ("max_age_ms", json!(parameters.max_age)),
-        ("without", json!(run.without)),
+        ("arch", json!(arch.name)),
+        ("program", json!(kernel.program)),
+        ("mechanism", json!(kernel.mechanism.name())),
+        ("cpus", json!(cpus)),
+        ("nodes", json!(kernel.nodes)),
+        ("seed", json!(kernel.seed)),
+        ("max_age_ms", json!(kernel.max_age)),
+        ("without", json!(kernel.without.map(|guard| guard.name()))),
     ];
     asked.into_iter().find_map(|(name, asked)| {
         let ran = fields.get(name).filter(|ran| **ran != asked)?;
@@ -169,7 +155,7 @@ fn differs(run: Run, parameters: &Parameters, fields: &Map<String, Value>) -> Op
 pub(super) mod tests {
     use std::time::Duration;
 
-    use super::super::options::Options;
+    use super::super::options::tests::run;
     use super::*;
 
     /// The kernel's result of a run of the default options.
@@ -179,7 +165,6 @@ pub(super) mod tests {
 
     /// A run of the default options, changed by `line`.
     pub(in super::super) fn report(line: &str, result: Option<&str>, ending: Ending) -> Report {
-        let options = Options::parse(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
         let failed = (ending != Ending::Done).then(|| "stale read: at 0x1000".to_owned());
         let record = Record {
             ending,
@@ -189,8 +174,7 @@ pub(super) mod tests {
             wall: Duration::from_secs(4),
             ..Record::new()
         };
-        let run = options.runs().next().unwrap();
-        Report::new(run, &options.parameters, record)
+        Report::new(run(line), record)
     }
 
     #[test]
@@ -274,14 +258,13 @@ pub(super) mod tests {
         ] {
             assert_eq!(ending(line, result), Ending::Wrong(expected.to_owned()), "{line}");
         }
-        let options = Options::parse(&[]).unwrap();
         let record = Record {
             ending: Ending::Done,
             result: Some(RESULT.to_owned()),
             failed: Some("lost write".to_owned()),
             ..Record::new()
         };
-        let contradicts = Report::new(options.runs().next().unwrap(), &options.parameters, record);
+        let contradicts = Report::new(run(""), record);
         assert_eq!(contradicts.line(), "stale batched: it was done, but FAILED before (lost write)");
         // An earlier failure counts more than a missing result.
         assert_eq!(report("", None, Ending::Hang).ending, Ending::Hang);

@@ -7,12 +7,13 @@
 use std::fmt::Write as _;
 use std::fs;
 
+use ceasefire_kernel_abi::options::Options;
 use ceasefire_kernel_abi::sizes::PAGE;
 use serde_json::Value;
 
-use super::options::{Parameters, Run};
+use super::options::Run;
 use super::qemu;
-use crate::failure::{self, Failure};
+use crate::failure::{self, At as _, Failure};
 use crate::workspace::Workspace;
 
 /// The emulated machine without its size. [`TURN`] stands for the instructions of half a CPU's turn.
@@ -57,19 +58,14 @@ pub(super) fn check_range(pages: u64, memory: u64, nodes: u64) -> Result<(), Str
 }
 
 /// Simulates a run of the kernel that had this many frames. Returns the simulator's report.
-pub(super) fn simulate(
-    workspace: &Workspace,
-    run: Run,
-    parameters: &Parameters,
-    frames: u64,
-) -> Result<Value, Failure> {
-    let Run { program, mechanism, .. } = run;
-    let Machine { text, scale } = machine(program, parameters, frames);
+pub(super) fn simulate(workspace: &Workspace, run: &Run, frames: u64) -> Result<Value, Failure> {
+    let Options { program, mechanism, seed, .. } = run.kernel;
+    let Machine { text, scale } = machine(run, frames);
     let file = workspace.target.join(format!("simulated-{program}-{mechanism}.toml"));
-    fs::write(&file, text).map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
+    fs::write(&file, text).at(&file)?;
     let mut command = workspace.cargo("run --release --quiet --package ceasefire-cli -- compare");
-    command.args([program, "--mechanism", mechanism, "--json", "-", "--machine"]).arg(&file);
-    command.args(["--scale", &scale.to_string(), "--seed", &parameters.seed.to_string()]);
+    command.args([program, "--mechanism", mechanism.name(), "--json", "-", "--machine"]).arg(&file);
+    command.args(["--scale", &scale.to_string(), "--seed", &seed.to_string()]);
     eprintln!("==> {}", failure::line(&command));
     // The simulator's exit code, for instance for an invalid machine file, is not this task's exit code.
     let printed = failure::stdout(&mut command).map_err(|failure| Failure::new(failure.to_string()))?;
@@ -79,9 +75,9 @@ pub(super) fn simulate(
 }
 
 /// The kernel's machine for the simulator.
-fn machine(program: &str, parameters: &Parameters, frames: u64) -> Machine {
-    let Parameters { cpus, nodes, pages, .. } = *parameters;
-    let scale = if program == "migrate" {
+fn machine(Run { cpus, kernel, .. }: &Run, frames: u64) -> Machine {
+    let (cpus, nodes, pages) = (*cpus, kernel.nodes as u64, kernel.pages);
+    let scale = if kernel.program == "migrate" {
         let range = if pages == 0 { frames / RANGE_PART } else { pages };
         range as f64 / FULL_RANGE as f64
     } else {
@@ -110,13 +106,12 @@ fn machine(program: &str, parameters: &Parameters, frames: u64) -> Machine {
 mod tests {
     use ceasefire_experiments::{Experiment, Mechanism, Plan};
 
-    use super::super::options::Options;
+    use super::super::options::tests::run;
     use super::*;
 
     /// The simulator's plan of a kernel's run.
     fn plan(line: &str, program: &str, frames: u64) -> Plan {
-        let options = Options::parse(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
-        let Machine { text, scale } = machine(program, &options.parameters, frames);
+        let Machine { text, scale } = machine(&run(&format!("{line} --program {program}")), frames);
         Plan {
             threads: None,
             lru_drain: None,
@@ -142,8 +137,8 @@ mod tests {
             ("--cpus 64 --nodes 8 --memory 2G", "mmap-read", 523_001, &[8; 8]),
             ("", "migrate", 126_977, &[4, 4]),
             ("--cpus 3", "migrate", 65_537, &[2, 1]),
-            ("--pages 1025 --program migrate", "migrate", 126_977, &[4, 4]),
-            ("--pages 49999 --program migrate", "migrate", 126_983, &[4, 4]),
+            ("--pages 1025", "migrate", 126_977, &[4, 4]),
+            ("--pages 49999", "migrate", 126_983, &[4, 4]),
             ("--cpus 64 --memory 2G --nodes 6", "migrate", 523_001, &[11, 11, 10, 11, 11, 10]),
         ] {
             let plan = plan(line, program, frames);
@@ -160,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_range_is_the_kernels() {
-        for (line, pages) in [("", 15_872), ("--program migrate --pages 4099", 4099)] {
+        for (line, pages) in [("", 15_872), ("--pages 4099", 4099)] {
             let scale = plan(line, "migrate", 126_977).scale;
             assert_eq!((scale * (4_u64 << 30) as f64) as u64 / PAGE, pages);
         }

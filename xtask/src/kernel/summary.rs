@@ -31,11 +31,11 @@ fn row(report: &Report) -> Columns {
     let count = |name| report.number(name).map_or_else(unknown, |count| count.to_string());
     let per_operation = super::compare::per_operation(|name| report.number(name), "interrupts");
     let mut cells = vec![
-        report.arch.name().to_owned(),
-        report.run.program.to_owned(),
+        report.run.arch.name.to_owned(),
+        report.run.kernel.program.to_owned(),
         report.run.how(),
-        report.cpus().to_string(),
-        report.boot_s().map_or_else(unknown, |seconds| format!("{seconds:.1}")),
+        report.run.cpus.to_string(),
+        report.boot_s.map_or_else(unknown, |seconds| format!("{seconds:.1}")),
         count("operations"),
         count("interrupts"),
         per_operation.map_or_else(unknown, |value| format!("{value:.4}")),

@@ -10,7 +10,6 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::processor_time::processor_time;
 use super::protocol::{Ending, Line};
 use crate::failure::{self, Failure};
 
@@ -192,6 +191,18 @@ fn read(stream: impl Read + Send + 'static, sender: Sender<Written>, kind: fn(St
     });
 }
 
+/// The processor time that all threads of a process have used; none where the host does not tell.
+#[cfg(target_os = "linux")]
+fn processor_time(process: u32) -> Option<Duration> {
+    let used = procfs::process::Process::new(process.try_into().ok()?).ok()?.stat().ok()?;
+    Some(Duration::from_millis((used.utime + used.stime) * 1000 / procfs::ticks_per_second()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn processor_time(_: u32) -> Option<Duration> {
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::Script;
@@ -313,5 +324,17 @@ mod tests {
     fn a_program_that_cannot_be_run_is_named() {
         let failure = watch(&mut Command::new("no-such-program-anywhere"), LONG, &mut |_| ()).unwrap_err();
         assert!(failure.to_string().contains("no-such-program-anywhere"), "{failure}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn time_is_counted_while_a_process_works() {
+        let used = || processor_time(std::process::id()).expect("a process may see its own time");
+        let before = used();
+        while used() == before {
+            std::hint::spin_loop();
+        }
+        assert!(used() > before);
+        assert_eq!(processor_time(u32::MAX), None);
     }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread;
 
 use super::{source, Kernel};
-use crate::failure::{self, Failure};
+use crate::failure::{self, ensure, At as _, Failure};
 use crate::guests;
 use crate::workspace::Workspace;
 
@@ -16,10 +16,8 @@ const IMAGE: &str = "arch/x86/boot/bzImage";
 /// The image of a kernel that [`run`] has made.
 pub(super) fn image(workspace: &Workspace, kernel: Kernel) -> Result<PathBuf, Failure> {
     let image = objects(workspace, kernel).join(IMAGE);
-    let is_there = image.is_file();
-    let missing =
-        || Failure::new(format!("the {} kernel is missing: `cargo xtask linux build`", kernel.name()));
-    is_there.then_some(image).ok_or_else(missing)
+    ensure!(image.is_file(), new, "the {} kernel is missing: `cargo xtask linux build`", kernel.name());
+    Ok(image)
 }
 
 fn objects(workspace: &Workspace, kernel: Kernel) -> PathBuf {
@@ -36,13 +34,11 @@ pub(super) fn run(workspace: &Workspace, kernel: Kernel) -> Result<(), Failure> 
     };
     failure::run(&mut make("tinyconfig"))?;
     let file = workspace.root.join("ports/linux/config");
-    let wanted =
-        fs::read_to_string(&file).map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
+    let wanted = fs::read_to_string(&file).at(&file)?;
     let path = objects.join(".config");
-    let tiny =
-        fs::read_to_string(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    let tiny = fs::read_to_string(&path).at(&path)?;
     // The last line of an option counts.
-    guests::write(&path, format!("{tiny}{wanted}{}", kernel.options()).as_bytes())?;
+    fs::write(&path, format!("{tiny}{wanted}{}", kernel.options())).at(&path)?;
     failure::run(&mut make("olddefconfig"))?;
     let jobs = thread::available_parallelism().map_or(1, usize::from);
     failure::run(make("bzImage").arg(format!("-j{jobs}")))

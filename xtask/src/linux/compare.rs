@@ -3,16 +3,15 @@
 use super::guest::{succeeded, Boot, Guest};
 use super::Kernel;
 use crate::failure::Failure;
-use crate::guests::Nodes;
 use crate::table;
 use crate::workspace::Workspace;
 
-/// A load: its name, the command, the machine, and what is compared.
+/// A load: its name, the command, whether the machine has tiers, and what is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Load {
-    name: &'static str,
+    pub(super) name: &'static str,
     command: &'static str,
-    nodes: Nodes,
+    tiers: bool,
     figure: Figure,
 }
 
@@ -29,80 +28,51 @@ enum Figure {
 impl Figure {
     /// The figure of a boot that printed this, and what it is made of.
     fn of(self, output: &str) -> Result<(f64, String), Failure> {
-        let per_page = |pages: u64| {
-            let interrupts = count(output, "tlb")?;
-            let own =
-                rounds(output).map_or(String::new(), |rounds| format!(", {rounds} rounds of lazy unmap"));
-            Ok((
-                interrupts as f64 / pages.max(1) as f64,
-                format!("{interrupts} interrupts, {pages} pages{own}"),
-            ))
-        };
-        match self {
-            Self::Per(pages) => per_page(pages),
-            Self::PerCounted(counter) => per_page(count(output, counter)?),
+        let pages = match self {
+            Self::Per(pages) => pages,
+            Self::PerCounted(counter) => count(output, counter)?,
             Self::Slowest => {
                 let (half, slowest) = (count(output, "ns_50")?, count(output, "ns_99_9")?);
                 // Only allocations that must not wait fail.
                 let failed =
                     count(output, "failed").map_or(String::new(), |failed| format!(", {failed} failed"));
                 let made_of = format!("half take {half} ns, and all but one in 1,000 {slowest} ns{failed}");
-                Ok((slowest as f64, made_of))
+                return Ok((slowest as f64, made_of));
             }
-        }
+        };
+        let interrupts = count(output, "tlb")?;
+        let own = rounds(output).map_or(String::new(), |rounds| format!(", {rounds} rounds of lazy unmap"));
+        Ok((interrupts as f64 / pages.max(1) as f64, format!("{interrupts} interrupts, {pages} pages{own}")))
     }
 
-    /// A figure with as many digits as it needs.
-    fn show(self, figure: f64) -> String {
+    /// The unit, and how many digits a figure needs.
+    fn unit(self) -> (&'static str, usize) {
         match self {
-            Self::Per(_) | Self::PerCounted(_) => format!("{figure:.5}"),
-            Self::Slowest => format!("{figure:.0}"),
-        }
-    }
-
-    fn unit(self) -> &'static str {
-        match self {
-            Self::Per(_) | Self::PerCounted(_) => "interrupts per page",
-            Self::Slowest => "ns",
+            Self::Per(_) | Self::PerCounted(_) => ("interrupts per page", 5),
+            Self::Slowest => ("ns", 0),
         }
     }
 }
 
 impl Load {
     /// What each kernel does. Pages of /mnt/holes come without a wait for a disk, in folios that huge entries map.
+    #[rustfmt::skip]
     pub(super) const ALL: [Self; 10] = [
-        Self::new("read", "guest_loads read 8 24576 /dev/vda", Nodes::Alike, Figure::Per(8 * 24_576)),
-        Self::new("holes", "guest_loads read 8 32768 /mnt/holes", Nodes::Alike, Figure::Per(8 * 32_768)),
-        Self::new(
-            "processes",
-            "guest_loads processes 8 32768 /mnt/holes",
-            Nodes::Alike,
-            Figure::Per(8 * 32_768),
-        ),
-        Self::new("demote", "guest_loads read 8 24576 /dev/vda", Nodes::Tiers, Figure::Per(8 * 24_576)),
-        Self::new(
-            "migrate",
-            "guest_loads migrate 8 4096 6",
-            Nodes::Alike,
-            Figure::PerCounted("pgmigrate_success"),
-        ),
-        Self::new("madvise", "guest_loads madvise 8 500", Nodes::Alike, Figure::Per(8 * 500)),
-        Self::new("store", "guest_loads store 8 4096 /dev/vda 98304", Nodes::Alike, Figure::Per(8 * 4096)),
-        Self::new("fork", "guest_loads fork 8 64 20", Nodes::Alike, Figure::Per(64 * 20)),
+        Self::new("read", "guest_loads read 8 24576 /dev/vda", Figure::Per(8 * 24_576)),
+        Self::new("holes", "guest_loads read 8 32768 /mnt/holes", Figure::Per(8 * 32_768)),
+        Self::new("processes", "guest_loads processes 8 32768 /mnt/holes", Figure::Per(8 * 32_768)),
+        Self { tiers: true, ..Self::new("demote", "guest_loads read 8 24576 /dev/vda", Figure::Per(8 * 24_576)) },
+        Self::new("migrate", "guest_loads migrate 8 4096 6", Figure::PerCounted("pgmigrate_success")),
+        Self::new("madvise", "guest_loads madvise 8 500", Figure::Per(8 * 500)),
+        Self::new("store", "guest_loads store 8 4096 /dev/vda 98304", Figure::Per(8 * 4096)),
+        Self::new("fork", "guest_loads fork 8 64 20", Figure::Per(64 * 20)),
         // One thread of eight allocates.
-        Self::new("faults", "guest_loads faults 7 32768 /mnt/holes 100000", Nodes::Alike, Figure::Slowest),
-        Self::new("signals", "guest_loads signals 7 32768 /mnt/holes 100000", Nodes::Alike, Figure::Slowest),
+        Self::new("faults", "guest_loads faults 7 32768 /mnt/holes 100000", Figure::Slowest),
+        Self::new("signals", "guest_loads signals 7 32768 /mnt/holes 100000", Figure::Slowest),
     ];
 
-    const fn new(name: &'static str, command: &'static str, nodes: Nodes, figure: Figure) -> Self {
-        Self { name, command, nodes, figure }
-    }
-
-    /// The load of a name.
-    pub(super) fn of(name: &str) -> Result<Self, Failure> {
-        let known = Self::ALL.map(|load| load.name).join(", ");
-        let found = Self::ALL.into_iter().find(|load| load.name == name);
-        found.ok_or_else(|| Failure::usage(format!("no load `{name}`; known: {known}")))
+    const fn new(name: &'static str, command: &'static str, figure: Figure) -> Self {
+        Self { name, command, tiers: false, figure }
     }
 }
 
@@ -117,10 +87,8 @@ fn count(output: &str, name: &str) -> Result<u64, Failure> {
 
 /// The rounds of interrupts to CPUs that owed, for whatever reason; `None` of a kernel without lazy unmap.
 fn rounds(output: &str) -> Option<u64> {
-    ["need", "full", "age", "strict"]
-        .iter()
-        .map(|why| count(output, &format!("lazy_unmap_round_{why}")).ok())
-        .sum()
+    let rounds = |why| count(output, &format!("lazy_unmap_round_{why}")).ok();
+    ["need", "full", "age", "strict"].into_iter().map(rounds).sum()
 }
 
 fn median(mut numbers: Vec<f64>) -> f64 {
@@ -140,7 +108,7 @@ pub(super) fn run(workspace: &Workspace, boots: u32, loads: &[Load]) -> Result<(
         let mut figures = [Vec::new(), Vec::new()];
         for boot in 0..boots {
             for (kernel, results) in Kernel::COMPARED.into_iter().zip(&mut figures) {
-                let asked = Boot { nodes: load.nodes, ..Boot::new(kernel, load.command) };
+                let asked = Boot { tiers: load.tiers, ..Boot::new(kernel, load.command) };
                 let output = guest.run(&asked)?;
                 succeeded(&output)?;
                 let (figure, made_of) = load.figure.of(&output)?;
@@ -152,13 +120,9 @@ pub(super) fn run(workspace: &Workspace, boots: u32, loads: &[Load]) -> Result<(
         let percent = format!("{:.1}", 100.0 * lazy / stock);
         // The boots of all loads take long, and may be cut short.
         println!("{}: {percent}% of stock", load.name);
-        rows.push([
-            load.name.to_owned(),
-            load.figure.unit().to_owned(),
-            load.figure.show(stock),
-            load.figure.show(lazy),
-            percent,
-        ]);
+        let (unit, digits) = load.figure.unit();
+        let [stock, lazy] = [stock, lazy].map(|figure| format!("{figure:.digits$}"));
+        rows.push([load.name.to_owned(), unit.to_owned(), stock, lazy, percent]);
     }
     print!("\n{}", table::format(["load", "figure", "stock", "lazy", "percent"], &rows));
     Ok(())

@@ -5,7 +5,7 @@
 
 use super::guest::{succeeded, Boot, Guest};
 use super::Kernel;
-use crate::failure::Failure;
+use crate::failure::{ensure, Failure};
 use crate::table;
 use crate::workspace::Workspace;
 
@@ -16,11 +16,10 @@ pub(super) fn run(workspace: &Workspace, seconds: u32) -> Result<(), Failure> {
     let result = judge(&output)?;
     println!();
     print!("{}", table::format(["guard", "operation", "late", "found", "reports", "seconds"], &result.rows));
-    match (result.broken, result.unnoticed.as_slice()) {
-        (true, _) => Err(Failure::new("a rule broke although every guard was there")),
-        (false, []) => Ok(()),
-        (false, guards) => Err(Failure::inconclusive(format!("not noticed: {}", guards.join(", ")))),
-    }
+    ensure!(!result.broken, new, "a rule broke although every guard was there");
+    let unnoticed = result.unnoticed;
+    ensure!(unnoticed.is_empty(), inconclusive, "not noticed: {}", unnoticed.join(", "));
+    Ok(())
 }
 
 /// What the lines of the script say.
@@ -29,7 +28,7 @@ struct Judged {
     rows: Vec<[String; 6]>,
     /// Something was found with all guards.
     broken: bool,
-    /// The guards of which nobody noticed that they were gone.
+    /// The guards that were gone, and no run noticed it.
     unnoticed: Vec<String>,
 }
 
@@ -54,9 +53,8 @@ fn judge(output: &str) -> Result<Judged, Failure> {
             _ => {}
         }
     }
-    if whole < 2 || judged.rows.len() == whole {
-        return Err(Failure::new(format!("the script did not run to its end:\n{output}")));
-    }
+    let is_whole = whole >= 2 && judged.rows.len() > whole;
+    ensure!(is_whole, new, "the script did not run to its end:\n{output}");
     Ok(judged)
 }
 

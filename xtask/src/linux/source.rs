@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Kernel, VERSION};
-use crate::failure::{self, Failure};
+use crate::failure::{self, ensure, At as _, Failure};
 use crate::guests;
 use crate::workspace::Workspace;
 
@@ -18,21 +18,16 @@ fn folder(workspace: &Workspace, kernel: Kernel) -> PathBuf {
 /// The same, if [`fetch`] has brought them.
 pub(super) fn fetched(workspace: &Workspace, kernel: Kernel) -> Result<PathBuf, Failure> {
     let folder = folder(workspace, kernel);
-    let missing = || Failure::new("the sources are missing: `cargo xtask linux fetch`");
-    folder.join("Makefile").is_file().then_some(folder).ok_or_else(missing)
+    let is_there = folder.join("Makefile").is_file();
+    ensure!(is_there, new, "the sources are missing: `cargo xtask linux fetch`");
+    Ok(folder)
 }
 
 /// The patches of the series, in their order.
 pub(super) fn series(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
     let folder = workspace.root.join("ports/linux/series");
-    let unread = |error: &std::io::Error| Failure::new(format!("{}: {error}", folder.display()));
-    let mut patches = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(|error| unread(&error))? {
-        let path = entry.map_err(|error| unread(&error))?.path();
-        if path.extension().is_some_and(|extension| extension == "patch") {
-            patches.push(path);
-        }
-    }
+    let mut patches = guests::files(&folder)?;
+    patches.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
     patches.sort();
     Ok(patches)
 }
@@ -42,12 +37,7 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
     let package = format!("linux-source-{VERSION}");
     let known =
         failure::stdout(Command::new("apt-cache").args(["search", "--names-only", &format!("^{package}$")]))?;
-    if known.is_empty() {
-        return Err(Failure::new(format!(
-            "apt knows no package {package}: add Debian's suite `sid` to its sources, or to those of a configuration \
-             that APT_CONFIG names, and run `apt-get update`"
-        )));
-    }
+    ensure!(!known.is_empty(), new, "apt knows no package {package}: {}", guests::add_suite("sid"));
     let unpacked = workspace.target.join("linux/package");
     let _ = fs::remove_dir_all(&unpacked);
     guests::unpack(&[package], &unpacked)?;
@@ -70,8 +60,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<bool, Failure> {
     let _ = fs::remove_dir_all(&copies);
     let patches = series(workspace)?;
     for patch in &patches {
-        let unread = |error| Failure::new(format!("{}: {error}", patch.display()));
-        for file in changed(&fs::read_to_string(patch).map_err(unread)?) {
+        for file in changed(&fs::read_to_string(patch).at(patch)?) {
             let (from, to) = (source.join(file), copies.join(file));
             // Other files are added by the series.
             if from.is_file() && !to.is_file() {

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use super::guest::{succeeded, Boot, Guest};
 use super::{source, Kernel};
-use crate::failure::{self, Failure};
+use crate::failure::{self, ensure, At as _, Failure};
 use crate::guests;
 use crate::table;
 use crate::workspace::Workspace;
@@ -46,17 +46,13 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), Failure> {
     }
     let (rows, differ) = compare(&results(&outputs[0]), &results(&outputs[1]));
     print!("\n{}", table::format(["program", "stock", "lazy"], &rows));
-    match differ.as_slice() {
-        [] => Ok(()),
-        names => Err(Failure::inconclusive(format!("the kernels differ in: {}", names.join(", ")))),
-    }
+    ensure!(differ.is_empty(), inconclusive, "the kernels differ in: {}", differ.join(", "));
+    Ok(())
 }
 
 /// Builds Linux's tests and puts them, stress-ng and their libraries into a folder.
 fn collect(workspace: &Workspace, files: &Path) -> Result<(), Failure> {
-    if !Path::new(STRESS).is_file() {
-        return Err(Failure::new(format!("{STRESS} is missing: install Debian's `stress-ng`")));
-    }
+    ensure!(Path::new(STRESS).is_file(), new, "{STRESS} is missing: install Debian's `stress-ng`");
     let source = source::fetched(workspace, Kernel::Stock)?;
     let headers = workspace.target.join("linux/headers");
     guests::make(&headers)?;
@@ -82,11 +78,9 @@ fn collect(workspace: &Workspace, files: &Path) -> Result<(), Failure> {
 
 /// The programs in a folder.
 fn programs(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let unread = |error: std::io::Error| Failure::new(format!("cannot read {}: {error}", folder.display()));
     let mut programs = Vec::new();
-    for entry in fs::read_dir(folder).map_err(unread)? {
-        let path = entry.map_err(unread)?.path();
-        if path.is_file() && fs::read(&path).map_err(unread)?.starts_with(b"\x7fELF") {
+    for path in guests::files(folder)? {
+        if path.is_file() && fs::read(&path).at(&path)?.starts_with(b"\x7fELF") {
             programs.push(path);
         }
     }

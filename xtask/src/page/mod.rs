@@ -14,7 +14,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::failure::{self, Failure};
+use crate::failure::{self, ensure, At as _, Failure};
 use crate::workspace::Workspace;
 use browser::Browser;
 
@@ -65,7 +65,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     let browser = Browser::find()?;
     let workspace = Workspace::load()?;
     let folder = workspace.target.join("page");
-    fs::create_dir_all(&folder).map_err(|error| cannot(&folder, &error))?;
+    fs::create_dir_all(&folder).at(&folder)?;
     PAGES.iter().try_for_each(|page| check(page, &browser, &workspace, &folder))
 }
 
@@ -79,33 +79,28 @@ fn check(
     let mut program = workspace.program();
     program.arg("compare").args(compare.split(' ')).args(["--repeats", "2", "--quiet", "--html"]);
     failure::output(program.arg(&page))?;
-    let text = fs::read_to_string(&page).map_err(|error| cannot(&page, &error))?;
+    let text = fs::read_to_string(&page).at(&page)?;
     if let Some(part) = parts.iter().find(|part| !text.contains(**part)) {
         return Err(Failure::new(format!("{}: `{part}` is not on it", page.display())));
     }
 
     let frames = folder.join(format!("{name}-frames.html"));
-    fs::write(&frames, framed(&text)).map_err(|error| cannot(&frames, &error))?;
+    fs::write(&frames, framed(&text)).at(&frames)?;
     let report = report(&browser.dom(&frames, folder)?)?;
     let faults = faults(&report)?;
-    if !faults.is_empty() {
-        return Err(Failure::new(format!("{}:\n{}", page.display(), faults.join("\n"))));
-    }
+    ensure!(faults.is_empty(), new, "{}:\n{}", page.display(), faults.join("\n"));
     let figures =
         report.as_array().map_or(0, |seen| seen.iter().map(|one| one["figures"].as_u64().unwrap_or(0)).sum());
     println!("==> {figures} figures laid out at {WIDTHS:?} CSS pixels, {}", SCHEMES.join(" and "));
 
     let paper = folder.join(format!("{name}.pdf"));
     browser.print(&page, &paper, folder)?;
-    let bytes = fs::read(&paper).map_err(|error| cannot(&paper, &error))?;
+    let bytes = fs::read(&paper).at(&paper)?;
     let pages = pages(&bytes);
-    if pages == 0 {
-        return Err(Failure::new(format!("{}: no pages", paper.display())));
-    }
-    if bytes.len() > PRINTED {
-        return Err(Failure::new(format!("{}: {} bytes, at most {PRINTED}", paper.display(), bytes.len())));
-    }
-    println!("==> printed on {pages} pages, {} kB: {}", bytes.len() / 1000, paper.display());
+    ensure!(pages > 0, new, "{}: no pages", paper.display());
+    let size = bytes.len();
+    ensure!(size <= PRINTED, new, "{}: {size} bytes, at most {PRINTED}", paper.display());
+    println!("==> printed on {pages} pages, {} kB: {}", size / 1000, paper.display());
     let picture = folder.join(format!("{name}.png"));
     browser.picture(&page, &picture, folder)?;
     println!("==> {}", picture.display());
@@ -115,10 +110,6 @@ fn check(
 /// The width and the scheme of each frame.
 fn layouts() -> impl Iterator<Item = (u32, &'static str)> {
     SCHEMES.into_iter().flat_map(|scheme| WIDTHS.into_iter().map(move |width| (width, scheme)))
-}
-
-fn cannot(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("{}: {error}", path.display()))
 }
 
 /// A page with the same page in frames of all widths and schemes, and the script that checks them.
@@ -140,8 +131,7 @@ fn report(dom: &str) -> Result<Value, Failure> {
     let (_, rest) = dom.split_once("<pre id=\"report\">").ok_or_else(nothing)?;
     let (text, _) = rest.split_once("</pre>").ok_or_else(nothing)?;
     let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&");
-    serde_json::from_str(&text)
-        .map_err(|error| Failure::new(format!("the page of frames reported `{text}`: {error}")))
+    serde_json::from_str(&text).at(format!("the page of frames reported `{text}`"))
 }
 
 /// The faults, a line each.
