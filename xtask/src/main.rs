@@ -117,38 +117,16 @@ mod tests {
 
     #[test]
     fn unknown_tasks_and_surplus_arguments_are_usage_errors() {
-        for line in [
-            "",
-            "tset",
-            "adopt",
-            "adopt linux",
-            "adopt ostd --cpus 0",
-            "adopt ostd --fast",
-            "adopt ostd --arch mips",
-            "bench --json",
-            "bench --slow",
-            "guests 5.10",
-            "kernel --cpus",
-            "kernel --program no-such-program",
-            "linux",
-            "linux mend",
-            "linux boot new",
-            "linux boot --tier lazy",
-            "linux compare 3 all",
-            "linux compare many",
-            "linux test 0",
-            "linux fetch all",
-            "mutants",
-            "mutants machine",
-            "mutants engine --shard 4/4",
-            "mutants engine --shard 1",
-            "nightly daily",
-            "page --wide",
-            "picture --dark",
-            "programs many",
-            "programs --from -1",
-            "python --fast",
-        ] {
+        #[rustfmt::skip]
+        let wrong = [
+            "", "tset", "adopt", "adopt linux", "adopt ostd --cpus 0", "adopt ostd --fast", "adopt ostd --arch mips",
+            "bench --json", "bench --slow", "guests 5.10", "kernel --cpus", "kernel --program no-such-program", "linux",
+            "linux mend", "linux boot new", "linux boot --tier lazy", "linux compare 3 all", "linux compare many",
+            "linux test 0", "linux fetch all", "mutants", "mutants machine", "mutants engine --shard 4/4",
+            "mutants engine --shard 1", "nightly daily", "page --wide", "picture --dark", "programs many",
+            "programs --from -1", "python --fast",
+        ];
+        for line in wrong {
             assert_eq!(parse::<Task>(line).unwrap_err().code(), 2, "{line}");
         }
     }

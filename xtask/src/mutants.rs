@@ -6,7 +6,6 @@
 //! it: `engine/src/flush.rs:77:33: replace / with %`.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -32,47 +31,39 @@ struct Subject {
     passes: &'static [Pass],
 }
 
-#[derive(Debug)]
-struct Pass {
-    /// The package whose tests run.
-    tests: &'static str,
-    /// The tests that are left out: those whose names contain one of these.
-    skip: &'static [&'static str],
-    /// Tests that need more seconds hang.
-    timeout: &'static str,
-}
+/// The package whose tests run, the tests that are left out, which are those whose names contain one of these, and the
+/// seconds after which a test hangs.
+type Pass = (&'static str, &'static [&'static str], u32);
 
 const SUBJECTS: &[Subject] = &[
     Subject {
         folder: "engine",
         package: "ceasefire",
         passes: &[
-            Pass { tests: "ceasefire", skip: &["random_"], timeout: "60" },
-            Pass { tests: "ceasefire", skip: &[], timeout: "600" },
-            Pass { tests: "ceasefire-adversary", skip: &[], timeout: "1200" },
+            ("ceasefire", &["random_"], 60),
+            ("ceasefire", &[], 600),
+            ("ceasefire-adversary", &[], 1200),
         ],
     },
     Subject {
         folder: "memory",
         package: "ceasefire-memory",
         passes: &[
-            Pass {
-                tests: "ceasefire-memory",
-                skip: &[
-                    "threads::",
-                    "programs::",
-                    "the_directory_behaves_like_a_map",
-                    "hands_out_each_frame_once_and_merges_all_back",
-                    "random_programs_see_what_they_stored",
-                    "a_node_runs_ahead_only_while_frames_come_to_owe",
-                    "a_page_owes_for_itself_and_its_neighbours_until_that_is_settled",
-                ],
-                timeout: "40",
-            },
-            Pass { tests: "ceasefire-memory", skip: &["threads::"], timeout: "300" },
-            Pass { tests: "ceasefire-memory", skip: &[], timeout: "1800" },
+            ("ceasefire-memory", LONG_IN_MEMORY, 40),
+            ("ceasefire-memory", &["threads::"], 300),
+            ("ceasefire-memory", &[], 1800),
         ],
     },
+];
+
+const LONG_IN_MEMORY: &[&str] = &[
+    "threads::",
+    "programs::",
+    "the_directory_behaves_like_a_map",
+    "hands_out_each_frame_once_and_merges_all_back",
+    "random_programs_see_what_they_stored",
+    "a_node_runs_ahead_only_while_frames_come_to_owe",
+    "a_page_owes_for_itself_and_its_neighbours_until_that_is_settled",
 ];
 
 /// The crate and the part of its mutants.
@@ -119,14 +110,14 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let mut report = Report::default();
     for (number, pass) in subject.passes.iter().enumerate() {
         let folder = workspace.target.join(format!("mutants-{}-{number}", subject.folder));
-        let mut command = pass.command(&workspace, subject, &folder);
+        let mut more = Vec::new();
         if number > 0 {
-            command.args(["--profile", "mutants-optimized"]);
-            command.args(report.survivors.iter().flat_map(|name| ["--re".to_owned(), pattern(name)]));
+            more.extend(["--profile", "mutants-optimized"].map(str::to_owned));
+            more.extend(report.survivors.iter().flat_map(|name| ["--re".to_owned(), pattern(name)]));
         } else if let Some(shard) = &options.shard {
-            command.args(["--shard", shard, "--sharding", "round-robin"]);
+            more.extend(["--shard", shard, "--sharding", "round-robin"].map(str::to_owned));
         }
-        match failure::run(&mut pass.harness(command)) {
+        match failure::run(&mut command(&workspace, subject, *pass, &folder, &more)) {
             // 2: mutants survive. 3: tests hang.
             Err(failure) if ![2, 3].contains(&failure.code()) => return Err(failure),
             _ => report.add(|list| {
@@ -138,8 +129,32 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             break;
         }
     }
-    println!("{report}");
+    println!("{} tested, {} survive", report.tested.len(), report.survivors.len());
     explained.compare(&report.tested, &report.survivors)
+}
+
+/// The command of a pass, with these options and the arguments of the test programs.
+fn command(
+    workspace: &Workspace,
+    Subject { package, .. }: &Subject,
+    (tests, skipped, timeout): Pass,
+    folder: &Path,
+    options: &[String],
+) -> Command {
+    let mut command = workspace.cargo(&format!(
+        "mutants --package {package} --test-package {tests} --jobs {JOBS} --timeout {timeout} --no-times \
+         --cargo-arg=--lib --cargo-arg=--tests"
+    ));
+    command.arg("--output").arg(folder).args(options);
+    command.args(["--", "--", "-Zunstable-options", "--fail-fast"]);
+    command.args(skipped.iter().flat_map(|name| ["--skip", name]));
+    // Tests end at the first failure only with an option that a stable toolchain refuses without this.
+    command.env("RUSTC_BOOTSTRAP", "1");
+    // A mutant changes one function, and most builds of it reuse the rest.
+    command.env("CARGO_INCREMENTAL", "1");
+    // A test that fails has done its work: the smallest failure is not wanted.
+    command.env("PROPTEST_MAX_SHRINK_ITERS", "0");
+    command
 }
 
 /// The names in a list of mutants, one a line.
@@ -239,72 +254,29 @@ fn patterns(configuration: &str) -> Result<Vec<String>, Failure> {
     Ok(patterns.iter().filter_map(|pattern| pattern.as_str().map(str::to_owned)).collect())
 }
 
-impl Pass {
-    fn command(&self, workspace: &Workspace, subject: &Subject, folder: &Path) -> Command {
-        let (package, tests, timeout) = (subject.package, self.tests, self.timeout);
-        let mut command = workspace.cargo(&format!(
-            "mutants --package {package} --test-package {tests} --jobs {JOBS} --timeout {timeout} --no-times \
-             --cargo-arg=--lib --cargo-arg=--tests"
-        ));
-        command.arg("--output").arg(folder);
-        // Tests end at the first failure only with an option that a stable toolchain refuses without this.
-        command.env("RUSTC_BOOTSTRAP", "1");
-        // A mutant changes one function, and most builds of it reuse the rest.
-        command.env("CARGO_INCREMENTAL", "1");
-        // A test that fails has done its work: the smallest failure is not wanted.
-        command.env("PROPTEST_MAX_SHRINK_ITERS", "0");
-        command
-    }
-
-    /// The same command with the arguments of the test programs.
-    fn harness(&self, mut command: Command) -> Command {
-        command.args(["--", "--", "-Zunstable-options", "--fail-fast"]);
-        command.args(self.skip.iter().flat_map(|name| ["--skip", name]));
-        command
-    }
-}
-
-/// The results of all passes so far.
+/// The results of all passes so far. Mutants under which tests hang count as noticed.
 #[derive(Debug, Default)]
 struct Report {
     tested: Vec<String>,
     survivors: Vec<String>,
-    /// Mutants that do not compile.
-    unviable: usize,
-    /// Mutants under which tests hang. They count as noticed.
-    hanging: usize,
 }
 
 impl Report {
     /// Adds a pass, from the lists that `cargo mutants` wrote.
     fn add(&mut self, read: impl Fn(&str) -> Result<Vec<String>, Failure>) -> Result<(), Failure> {
-        let (survivors, hanging, unviable) = (read("missed")?, read("timeout")?, read("unviable")?);
-        self.hanging += hanging.len();
-        self.unviable += unviable.len();
-        let viable = [survivors.clone(), hanging, read("caught")?].concat();
+        let missed = read("missed")?;
+        let viable = [missed.clone(), read("timeout")?, read("caught")?].concat();
         if self.tested.is_empty() {
-            (self.tested, self.survivors) = (viable, survivors);
+            (self.tested, self.survivors) = (viable, missed);
             return Ok(());
         }
-        let is_tested = |name: &&String| viable.contains(name) || unviable.contains(name);
-        if let Some(left_out) = self.survivors.iter().find(|name| !is_tested(name)) {
+        let tested = [viable, read("unviable")?].concat();
+        if let Some(left_out) = self.survivors.iter().find(|name| !tested.contains(name)) {
             return Err(Failure::new(format!("the next pass did not test `{}`", lasting(left_out))));
         }
         // `--re` leaves out no deleted fields, so a pass may test mutants that were noticed before.
-        self.survivors.retain(|name| survivors.contains(name));
+        self.survivors.retain(|name| missed.contains(name));
         Ok(())
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (viable, survivors) = (self.tested.len(), self.survivors.len());
-        let (noticed, hanging, unviable) = (viable - survivors, self.hanging, self.unviable);
-        write!(
-            out,
-            "{viable} tested: {noticed} noticed, {hanging} of them because tests hang; {survivors} survive. \
-             {unviable} do not compile"
-        )
     }
 }
 
@@ -354,36 +326,21 @@ mod tests {
     #[test]
     fn a_second_pass_decides_over_the_survivors_of_the_first() {
         let mut report = Report::default();
-        for lists in [
-            [
-                ("caught", "a.rs:1:1: x\na.rs:2:1: x\n"),
-                ("missed", "a.rs:3:1: x\na.rs:4:1: x\na.rs:5:1: x\n"),
-                ("timeout", "a.rs:6:1: x\n"),
-                ("unviable", "a.rs:7:1: x\n"),
-            ],
-            [
-                ("caught", "a.rs:3:1: x\n"),
-                ("missed", "a.rs:4:1: x\n"),
-                ("timeout", "a.rs:5:1: x\n"),
-                ("unviable", ""),
-            ],
-        ] {
-            report.add(|list| Ok(names(lists.iter().find(|(name, _)| *name == list).unwrap().1))).unwrap();
-        }
-        assert_eq!(
-            report.to_string(),
-            "6 tested: 5 noticed, 2 of them because tests hang; 1 survive. 1 do not compile"
-        );
-        assert_eq!(report.survivors, ["a.rs:4:1: x"]);
-    }
-
-    #[test]
-    fn a_survivor_that_the_next_pass_leaves_out_is_not_taken_for_noticed() {
-        let mut report = Report::default();
-        let lists =
-            |missed: &'static str| move |list: &str| Ok(names(if list == "missed" { missed } else { "" }));
-        report.add(lists("a.rs:3:1: x\na.rs:4:1: y\n")).unwrap();
-        let failure = report.add(lists("a.rs:3:1: x\n")).unwrap_err();
-        assert_eq!(failure.to_string(), "the next pass did not test `a.rs: y`");
+        // The lists of a pass: caught, missed, timeout and unviable.
+        let mut add = |lists: [&[&str]; 4]| {
+            let place = |list: &str| {
+                ["caught", "missed", "timeout", "unviable"].iter().position(|known| *known == list)
+            };
+            let read = |list: &str| Ok(names(&lists[place(list).unwrap()].join("\n")));
+            report.add(read).map(|()| (report.tested.len(), report.survivors.clone()))
+        };
+        let survivors = ["a.rs:3:1: x", "a.rs:4:1: x", "a.rs:5:1: x"];
+        let first = add([&["a.rs:1:1: x", "a.rs:2:1: x"], &survivors, &["a.rs:6:1: x"], &["a.rs:7:1: x"]]);
+        assert_eq!(first.unwrap(), (6, survivors.map(str::to_owned).to_vec()));
+        let second = add([&survivors[..1], &survivors[1..2], &survivors[2..], &[]]);
+        assert_eq!(second.unwrap(), (6, vec!["a.rs:4:1: x".to_owned()]));
+        // A survivor that a pass leaves out is not taken for noticed.
+        let failure = add([&[], &[], &[], &[]]).unwrap_err();
+        assert_eq!(failure.to_string(), "the next pass did not test `a.rs: x`");
     }
 }

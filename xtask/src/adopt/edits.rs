@@ -121,52 +121,43 @@ mod tests {
 
     #[test]
     fn a_text_is_put_beside_a_line_or_in_its_place() {
-        let one = |place| {
-            applied(&format!("line = \"one();\"\n{place} = \"    new();\"")).expect("an edit that fits")
-        };
-        assert_eq!(one("above"), "fn a() {\n    new();\n    one();\n    two();\n}\nfn b() {\n}\n");
-        assert_eq!(one("below"), "fn a() {\n    one();\n    new();\n    two();\n}\nfn b() {\n}\n");
-        assert_eq!(one("instead"), "fn a() {\n    new();\n    two();\n}\nfn b() {\n}\n");
+        for (place, expected) in [
+            ("above", "fn a() {\n    new();\n    one();\n    two();\n}\nfn b() {\n}\n"),
+            ("below", "fn a() {\n    one();\n    new();\n    two();\n}\nfn b() {\n}\n"),
+            ("instead", "fn a() {\n    new();\n    two();\n}\nfn b() {\n}\n"),
+        ] {
+            let edit = format!("line = \"one();\"\n{place} = \"    new();\"");
+            assert_eq!(applied(&edit).as_deref(), Ok(expected));
+        }
     }
 
     #[test]
     fn several_lines_are_replaced_if_they_are_the_expected_ones() {
         let sum = hash(&["    one();", "    two();"]);
         let edit =
-            |sum: &str| applied(&format!("line = \"one();\"\nlines = 2\nsha256 = \"{sum}\"\ninstead = \"\""));
+            |sum| applied(&format!("line = \"one();\"\nlines = 2\nsha256 = \"{sum}\"\ninstead = \"\""));
         assert_eq!(edit(&sum).as_deref(), Ok("fn a() {\n\n}\nfn b() {\n}\n"));
-        assert_eq!(
-            edit("0"),
-            Err(format!(
-                "f differs from what the edit expects: the 2 lines from `one();` on have SHA-256 {sum}"
-            ))
-        );
+        let differs = "f differs from what the edit expects: the 2 lines from `one();` on have SHA-256";
+        assert_eq!(edit(&"0".to_owned()), Err(format!("{differs} {sum}")));
     }
 
     #[test]
-    fn another_source_is_refused_with_the_line() {
-        for (edit, expected) in [
-            ("line = \"three();\"\nabove = \"\"", "the line `three();` occurs 0 times, not once"),
-            ("line = \"}\"\nabove = \"\"", "the line `}` occurs 2 times, not once"),
-            ("line = \"fn b() {\"\nlines = 3\nsha256 = \"0\"\ninstead = \"\"", "it ends before the 3 lines"),
-        ] {
-            let failure = applied(edit).expect_err("an edit that does not fit");
-            assert!(failure.starts_with("f differs from what the edit expects: "), "{failure}");
-            assert!(failure.contains(expected), "{failure}");
-        }
-    }
-
-    #[test]
-    fn a_wrong_edit_is_refused_with_its_number() {
-        for (edit, expected) in [
-            ("line = \"}\"", "edit 1: needs one of `above`, `below` and `instead`"),
-            ("line = \"}\"\nabove = \"\"\nbelow = \"\"", "edit 1: needs one of"),
-            ("above = \"\"", "edit 1: has no `line`"),
-            ("line = \"}\"\nlines = 2\ninstead = \"\"", "edit 1: several `lines` need their `sha256`"),
-            ("line = \"}\"\nlines = 0\ninstead = \"\"", "edit 1: `lines` must be at least 1"),
-        ] {
-            let failure = applied(edit).expect_err("a wrong edit");
-            assert!(failure.contains(expected), "{failure}");
+    fn another_source_and_a_wrong_edit_are_refused() {
+        let differs = "f differs from what the edit expects: ";
+        #[rustfmt::skip]
+        let wrong = [
+            ("line = \"three();\"\nabove = \"\"", differs, "the line `three();` occurs 0 times, not once"),
+            ("line = \"}\"\nabove = \"\"", differs, "the line `}` occurs 2 times, not once"),
+            ("line = \"fn b() {\"\nlines = 3\nsha256 = \"0\"\ninstead = \"\"", differs, "it ends before the 3 lines"),
+            ("line = \"}\"", "edits.toml: edit 1: ", "needs one of `above`, `below` and `instead`"),
+            ("line = \"}\"\nabove = \"\"\nbelow = \"\"", "edits.toml: edit 1: ", "needs one of"),
+            ("above = \"\"", "edits.toml: edit 1: ", "has no `line`"),
+            ("line = \"}\"\nlines = 2\ninstead = \"\"", "edits.toml: edit 1: ", "several `lines` need their `sha256`"),
+            ("line = \"}\"\nlines = 0\ninstead = \"\"", "edits.toml: edit 1: ", "`lines` must be at least 1"),
+        ];
+        for (edit, begin, end) in wrong {
+            let failure = applied(edit).expect_err(edit);
+            assert!(failure.starts_with(begin) && failure.contains(end), "{failure}");
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::edits;
 use crate::failure::{self, ensure, At as _, Failure};
-use crate::workspace::Workspace;
+use crate::workspace::{self, Workspace};
 
 /// The version of ostd and of its build tool.
 const VERSION: &str = "0.19.0";
@@ -118,7 +118,7 @@ impl Ostd {
         let workspace = Workspace::load()?;
         let (ours, made) = (workspace.root.join("ports/ostd"), workspace.target.join("ports/ostd"));
         let channel = channel(&read(&ours.join("rust-toolchain.toml"))?)?;
-        toolchain(&channel, arch)?;
+        workspace::toolchain(&channel, &["rust-src"], &[arch.target])?;
         let tool = tool(&channel, &made)?;
         let published = fetch(&channel, &made)?;
         Ok(Self { arch, bochs, root: workspace.root, ours, made, published, tool })
@@ -233,35 +233,13 @@ fn channel(text: &str) -> Result<String, Failure> {
     Ok(channel.ok_or_else(|| Failure::new("ports/ostd/rust-toolchain.toml names no channel"))?.to_owned())
 }
 
-/// Installs the toolchain and the target if they are missing.
-fn toolchain(channel: &str, arch: Arch) -> Result<(), Failure> {
-    let rustup = |line: &str| {
-        let mut command = Command::new("rustup");
-        command.args(line.split_whitespace());
-        command
-    };
-    let installed = failure::stdout(&mut rustup("toolchain list"))?;
-    if !installed.lines().any(|line| line.starts_with(channel)) {
-        let line = format!("toolchain install {channel} --profile minimal --component rust-src");
-        failure::run(&mut rustup(&line))?;
-    }
-    let targets = failure::stdout(&mut rustup(&format!("target list --installed --toolchain {channel}")))?;
-    if targets.lines().any(|line| line == arch.target) {
-        return Ok(());
-    }
-    failure::run(&mut rustup(&format!("target add --toolchain {channel} {}", arch.target)))
-}
-
 /// The build tool's program, which is installed if it is missing.
 fn tool(channel: &str, folder: &Path) -> Result<PathBuf, Failure> {
     let root = folder.join("tools");
     let program = root.join("bin/cargo-osdk");
     if !program.exists() {
-        let version = format!("={VERSION}");
-        let mut install = Command::new("cargo");
-        install.args([&format!("+{channel}"), "install", "cargo-osdk", "--locked", "--version", &version]);
-        install.arg("--root");
-        failure::run(install.arg(&root))?;
+        let line = format!("+{channel} install cargo-osdk --locked --version ={VERSION} --root");
+        failure::run(Command::new("cargo").args(line.split(' ')).arg(&root))?;
     }
     Ok(program)
 }
@@ -278,31 +256,18 @@ fn fetch(channel: &str, folder: &Path) -> Result<PathBuf, Failure> {
     metadata.args([&format!("+{channel}"), "metadata", "--format-version", "1"]).current_dir(&package);
     let metadata: Value =
         serde_json::from_str(&failure::stdout(&mut metadata)?).at("`cargo metadata` of ostd")?;
-    let packages = metadata["packages"].as_array().into_iter().flatten();
-    let ostd = packages
-        .filter(|package| package["name"] == "ostd")
-        .find_map(|package| package["manifest_path"].as_str());
-    let ostd = ostd.and_then(|manifest| Path::new(manifest).parent());
-    Ok(ostd.ok_or_else(|| Failure::new("cargo has not fetched ostd"))?.to_owned())
+    let mut packages = metadata["packages"].as_array().into_iter().flatten();
+    let ostd = packages.find(|package| package["name"] == "ostd");
+    let manifest = ostd.and_then(|package| package["manifest_path"].as_str()).map(Path::new);
+    let folder = manifest.and_then(Path::parent).ok_or_else(|| Failure::new("cargo has not fetched ostd"))?;
+    Ok(folder.to_owned())
 }
 
 /// The files under a folder, by their paths inside it.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let mut found = Vec::new();
-    let mut folders = vec![PathBuf::new()];
-    while let Some(inner) = folders.pop() {
-        let path = folder.join(&inner);
-        for entry in fs::read_dir(&path).at(&path)? {
-            let entry = entry.at(&path)?;
-            let name = inner.join(entry.file_name());
-            if entry.file_type().at(&path)?.is_dir() {
-                folders.push(name);
-            } else {
-                found.push(name);
-            }
-        }
-    }
-    Ok(found)
+    let mut find = Command::new("find");
+    find.args([".", "-type", "f", "-printf", "%P\\n"]).current_dir(folder);
+    Ok(failure::stdout(&mut find)?.lines().map(PathBuf::from).collect())
 }
 
 fn read(path: &Path) -> Result<String, Failure> {

@@ -15,7 +15,7 @@ pub(crate) struct Arch {
     pub(super) qemu: &'static str,
     pub(super) package: &'static str,
     /// QEMU's options for the machine, and the exit with a status.
-    machine: &'static [&'static str],
+    machine: &'static str,
     /// Where memory begins, if QEMU loads no `-initrd` for a kernel that is not Linux. A device then puts the file at the
     /// end of memory, and the device tree names it.
     memory: Option<u64>,
@@ -33,14 +33,7 @@ pub(super) const X86_64: Arch = Arch {
     target: BARE_METAL[0],
     qemu: "qemu-system-x86_64",
     package: "qemu-system-x86",
-    machine: &[
-        "-machine",
-        "q35",
-        "-cpu",
-        "max,cx16=off",
-        "-device",
-        "isa-debug-exit,iobase=0xf4,iosize=0x04",
-    ],
+    machine: "-machine q35 -cpu max,cx16=off -device isa-debug-exit,iobase=0xf4,iosize=0x04",
     memory: None,
     registers: "rip 0x",
     lacks_broadcasts: Some("QEMU emulates no INVLPGB"),
@@ -52,14 +45,7 @@ pub(super) const AARCH64: Arch = Arch {
     target: BARE_METAL[1],
     qemu: "qemu-system-aarch64",
     package: "qemu-system-arm",
-    machine: &[
-        "-machine",
-        "virt,gic-version=3",
-        "-cpu",
-        "max",
-        "-semihosting-config",
-        "enable=on,target=native",
-    ],
+    machine: "-machine virt,gic-version=3 -cpu max -semihosting-config enable=on,target=native",
     memory: Some(1 << 30),
     registers: "pc 0x",
     lacks_broadcasts: None,
@@ -74,7 +60,7 @@ impl Arch {
 
     /// Adds QEMU's options for the machine, whose memory has this many bytes, and the images.
     pub(super) fn add_machine(self, command: &mut Command, memory: u64, images: &Images) {
-        command.arg("-kernel").arg(&images.kernel).args(self.machine);
+        command.arg("-kernel").arg(&images.kernel).args(self.machine.split(' '));
         let Some(begin) = self.memory else {
             command.arg("-initrd").arg(&images.programs);
             return;

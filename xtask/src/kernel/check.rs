@@ -134,15 +134,15 @@ fn line_of(report: &Report, must: &Must, unmet: Option<&str>) -> String {
     };
     let (arch, cpus) = (report.run.arch.name, report.run.cpus);
     if cpus <= FEW_CPUS {
-        warn("the boot", report.boot_s, BOOT);
+        warn("the boot", report.boot_s(), BOOT);
     }
     if let Must::BeCaught(within) = must {
-        warn("the notice", report.caught_s, *within);
+        warn("the notice", report.caught_s(), *within);
     }
     let unsure = report.ending.is_inconclusive();
     let word = unmet.map_or("ok", |_| if unsure { "OPEN" } else { "WRONG" });
     let unmet = unmet.map_or_else(String::new, |unmet| format!(": {unmet}"));
-    let (wall, line) = (report.wall_s, report.line());
+    let (wall, line) = (report.record.wall.as_secs_f64(), report.line());
     format!("{word:5} {wall:5.1} s  on {cpus:2} {arch} CPUs, {line}{unmet}{warnings}")
 }
 
@@ -167,7 +167,7 @@ impl Must {
                 (!is_caught).then(|| "must be caught, and not by a watchdog".to_owned())
             }
             Self::Fail(ending, kind) => {
-                let failed = report.failed.as_deref().is_some_and(|failed| failed.starts_with(kind));
+                let failed = report.record.failed.as_deref().is_some_and(|failed| failed.starts_with(kind));
                 if report.ending != *ending || !failed {
                     return Some(format!("must fail with `FAILED {kind}...` ({})", ending.words()));
                 }
@@ -268,35 +268,30 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_must_fail_and_does_not_is_named() {
+    fn a_run_that_does_not_end_as_it_must_is_named() {
         let result = "echo 'RESULT {\"operations\":1}'; exit 33";
-        for (from, to, expected) in [
-            (
-                "echo 'FAILED rule: stale read'; exit 35",
-                result,
-                "stale none must be caught, and not by a watchdog",
-            ),
+        #[rustfmt::skip]
+        let wrong = [
+            ("echo 'FAILED rule: stale read'; exit 35", result, "stale none must be caught, and not by a watchdog"),
             ("stale read'; exit 35", "stale read'; exit 39", "stale none must be caught"),
             ("echo 'FAILED rule: old read'; exit 35", result, "stale lazy without slot must be caught"),
-            (
-                "echo 'FAILED rule: lost write'; exit 35",
-                result,
-                "stale batched without kernel-flush must be caught",
-            ),
-            (
-                "echo 'FAILED program: a load'; cpus; exit 37",
-                result,
-                "fault batched must fail with `FAILED program: ...` (panic or fault)",
-            ),
+            ("echo 'FAILED rule: lost write'; exit 35", result, "stale batched without kernel-flush must be caught"),
+            ("echo 'FAILED program: a load'; cpus; exit 37", result, "fault batched must fail with `FAILED program: ...` (panic or fault)"),
             ("kernel: panicked", "program: a load", "panic batched must fail with `FAILED kernel: ...`"),
-            (
-                "no progress'; cpus; exit 39",
-                "no progress'; exit 39",
-                "hang batched must print the registers of CPU 0",
-            ),
+            ("no progress'; cpus; exit 39", "no progress'; exit 39", "hang batched must print the registers of CPU 0"),
             ("0 1 2 3", "0 1 2", "must print the registers of CPU 3"),
             ("echo \"       0.0", "echo \"at 0.0", "must print the last events of the CPUs"),
-        ] {
+            ("exit 33", "exit 35", "hello batched must end well"),
+            ("pages_reclaimed\":5", "pages_reclaimed\":0", "mmap-read batched must have some pages_reclaimed"),
+            ("pages_migrated", "pages", "migrate per-page must have some pages_migrated"),
+            ("interrupts=10 ", "interrupts=16 ", "migrate batched takes 0.0160 of the interrupts of per-page"),
+            ("interrupts=2 ", "interrupts=6 ", "mmap-read lazy takes 0.6000 of the interrupts of batched"),
+            ("interrupts=0 ", "interrupts=1 ", "aarch64 migrate broadcast must have some pages_migrated and broadcasts"),
+            ("broadcasts\":3", "broadcasts\":0", "aarch64 migrate broadcast must have some pages_migrated and broadcasts"),
+            ("broadcasts_everything\":1", "broadcasts_everything\":0", "aarch64 stale broadcast must have some broadcasts_everything"),
+            ("\\\"interrupts\\\":$interrupts,", "", "mmap-read batched takes an unknown part of the interrupts"),
+        ];
+        for (from, to, expected) in wrong {
             let failure = checked(from, to).expect_err(expected);
             assert_eq!(failure.code(), 1);
             assert!(failure.to_string().contains(expected), "{failure}");
@@ -304,74 +299,23 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_must_end_well_and_does_not_is_named() {
-        for (from, to, expected) in [
-            ("exit 33", "exit 35", "hello batched must end well"),
-            (
-                "pages_reclaimed\":5",
-                "pages_reclaimed\":0",
-                "mmap-read batched must have some pages_reclaimed",
-            ),
-            ("pages_migrated", "pages", "migrate per-page must have some pages_migrated"),
-            (
-                "interrupts=10 ",
-                "interrupts=16 ",
-                "migrate batched takes 0.0160 of the interrupts of per-page",
-            ),
-            ("interrupts=2 ", "interrupts=6 ", "mmap-read lazy takes 0.6000 of the interrupts of batched"),
-            (
-                "interrupts=0 ",
-                "interrupts=1 ",
-                "aarch64 migrate broadcast must have some pages_migrated and broadcasts",
-            ),
-            (
-                "broadcasts\":3",
-                "broadcasts\":0",
-                "aarch64 migrate broadcast must have some pages_migrated and broadcasts",
-            ),
-            (
-                "broadcasts_everything\":1",
-                "broadcasts_everything\":0",
-                "aarch64 stale broadcast must have some broadcasts_everything",
-            ),
-            (
-                "\\\"interrupts\\\":$interrupts,",
-                "",
-                "mmap-read batched takes an unknown part of the interrupts",
-            ),
-        ] {
-            let failure = checked(from, to).expect_err(expected).to_string();
-            assert!(failure.contains(expected), "{failure}");
-        }
-    }
-
-    #[test]
     fn a_slow_boot_and_a_late_notice_are_only_warnings() {
-        let record = |ending, boot, wall| Record {
-            ending,
-            result: Some("{\"operations\":1}".to_owned()),
-            boot: Some(Duration::from_secs(boot)),
-            wall: Duration::from_secs(wall),
-            ..Record::new()
-        };
-        for (line, record, must, expected) in [
-            (
-                "--program hello",
-                record(Ending::Done, 3, 4),
-                Must::Do("operations"),
-                "ok      4.0 s  on  8 x86_64 CPUs, hello batched: done (warning: the boot took 3.0 s, it should be less than 3 s)",
-            ),
-            (
-                "--mechanism none",
-                record(Ending::Broken, 1, 7),
-                Must::BeCaught(5.0),
-                "ok      7.0 s  on  8 x86_64 CPUs, stale none: caught after 6.0 s (warning: the notice took 6.0 s, it should be less than 5 s)",
-            ),
-        ] {
+        let warned = |line, ending, boot, wall, must: Must| {
+            let [boot, wall] = [boot, wall].map(Duration::from_secs);
+            let result = Some("{\"operations\":1}".to_owned());
+            let record = Record { ending, result, boot: Some(boot), wall, ..Record::new() };
             let report = Report::new(super::super::options::tests::run(line), record);
             assert_eq!(must.unmet(&report, &[]), None);
-            assert_eq!(line_of(&report, &must, None), expected);
-        }
+            line_of(&report, &must, None)
+        };
+        assert_eq!(
+            warned("--program hello", Ending::Done, 3, 4, Must::Do("operations")),
+            "ok      4.0 s  on  8 x86_64 CPUs, hello batched: done (warning: the boot took 3.0 s, it should be less than 3 s)"
+        );
+        assert_eq!(
+            warned("--mechanism none", Ending::Broken, 1, 7, Must::BeCaught(5.0)),
+            "ok      7.0 s  on  8 x86_64 CPUs, stale none: caught after 6.0 s (warning: the notice took 6.0 s, it should be less than 5 s)"
+        );
     }
 
     #[test]

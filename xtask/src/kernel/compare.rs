@@ -58,61 +58,47 @@ impl Pair {
         }
     }
 
-    fn cells(self) -> [String; 3] {
+    /// The figures in a line of a table, after what they are of.
+    fn row(self, of: &[&str]) -> Vec<String> {
         let shown = |figure: Option<f64>, digits: usize| {
             figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.digits$}"))
         };
-        [shown(self.kernel, 4), shown(self.simulator, 4), shown(self.difference(), 1)]
+        let figures = [shown(self.kernel, 4), shown(self.simulator, 4), shown(self.difference(), 1)];
+        of.iter().map(|word| (*word).to_owned()).chain(figures).collect()
     }
 }
 
 /// For each program that ran with both mechanisms, the interrupts for each operation when batched, as a part of those
 /// with per-page. The mechanism exists for this ratio, and the differing costs of the two machines do not affect it.
 fn ratios(reports: &[Report]) -> Vec<(&'static str, Pair)> {
-    let find = |program, mechanism| {
-        let is_it = |report: &&Report| {
-            let kernel = report.run.kernel;
-            (kernel.program, kernel.mechanism) == (program, mechanism)
-        };
-        Pair::of(reports.iter().find(is_it)?, "interrupts")
+    let of = |wanted| {
+        let is_of = move |report: &&Report| report.run.kernel.mechanism == wanted;
+        let pair = |report: &Report| Some((report.run.kernel.program, Pair::of(report, "interrupts")?));
+        reports.iter().filter(is_of).filter_map(pair)
     };
-    let batched = reports.iter().filter(|report| report.run.kernel.mechanism == Mechanism::Batched);
-    let ratio = |report: &Report| {
-        let program = report.run.kernel.program;
-        Some((program, find(program, Mechanism::Batched)?.ratio(find(program, Mechanism::PerPage)?)))
+    let ratio = |(program, pair): (&'static str, Pair)| {
+        let baseline = of(Mechanism::PerPage).find(|(other, _)| *other == program)?.1;
+        Some((program, pair.ratio(baseline)))
     };
-    batched.filter_map(ratio).collect()
+    of(Mechanism::Batched).filter_map(ratio).collect()
 }
 
 /// The two tables: figures for each operation, and the part of the interrupts that batching leaves.
 pub(super) fn format(reports: &[Report]) -> String {
     let mut figures = Vec::new();
     for report in reports {
-        for name in METRICS {
-            let Some(pair) = Pair::of(report, name) else { continue };
-            let [kernel, simulator, difference] = pair.cells();
-            let [program, mechanism] =
-                [report.run.kernel.program, report.run.kernel.mechanism.name()].map(str::to_owned);
-            figures.push([program, mechanism, name.to_owned(), kernel, simulator, difference]);
-        }
+        let (program, mechanism) = (report.run.kernel.program, report.run.kernel.mechanism.name());
+        let row = |name| Some(Pair::of(report, name)?.row(&[program, mechanism, name]));
+        figures.extend(METRICS.into_iter().filter_map(row));
     }
-    let ratio = |(program, pair): (&str, Pair)| {
-        let [kernel, simulator, difference] = pair.cells();
-        [program.to_owned(), kernel, simulator, difference]
-    };
-    let ratios: Vec<_> = ratios(reports).into_iter().map(ratio).collect();
-    let mut text = table::format(
-        ["program", "mechanism", "for each operation", "kernel", "simulator", "difference, %"],
-        &figures,
-    );
-    if !ratios.is_empty() {
-        text.push('\n');
-        text.push_str(&table::format(
-            ["interrupts, batched / per-page", "kernel", "simulator", "difference, %"],
-            &ratios,
-        ));
+    let ratios: Vec<_> = ratios(reports).into_iter().map(|(program, pair)| pair.row(&[program])).collect();
+    let header = ["program", "mechanism", "for each operation", "kernel", "simulator", "difference, %"];
+    let text = table::format(header, &figures);
+    if ratios.is_empty() {
+        return text;
     }
-    text
+    let header = ["interrupts, batched / per-page", "kernel", "simulator", "difference, %"];
+    format!("{text}\n{}", table::format(header, &ratios))
 }
 
 /// The same ratios as JSON.

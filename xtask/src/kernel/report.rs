@@ -14,15 +14,9 @@ const NANOSECONDS: f64 = 1e9;
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) run: Run,
+    pub(super) record: Record,
+    /// The record's ending, unless the kernel did something else than it was asked.
     pub(super) ending: Ending,
-    /// The first line of the kernel's report of a failure.
-    pub(super) failed: Option<String>,
-    /// What its program could not test in time.
-    lacks: Vec<String>,
-    pub(super) boot_s: Option<f64>,
-    pub(super) wall_s: f64,
-    /// Seconds from a program's first instruction to the notice of a broken rule.
-    pub(super) caught_s: Option<f64>,
     /// The fields of the kernel's result.
     fields: Map<String, Value>,
     /// The simulator's report of the same run.
@@ -31,33 +25,31 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn new(run: Run, record: Record) -> Self {
-        let mut ending = record.ending.clone();
         let fields = record.result.as_deref().map(protocol::fields);
-        if ending == Ending::Done {
-            let wrong = match &fields {
-                _ if record.failed.is_some() => Some("it was done, but FAILED before".to_owned()),
-                None if MEASURED.contains(&run.kernel.program) => {
-                    Some("it was done, but gave no RESULT".to_owned())
-                }
-                None => None,
-                Some(None) => Some("its RESULT is not a JSON object".to_owned()),
-                Some(Some(fields)) => differs(&run, fields),
-            };
-            if let Some(wrong) = wrong {
-                ending = Ending::Wrong(wrong);
+        let wrong = || match &fields {
+            _ if record.failed.is_some() => Some("it was done, but FAILED before".to_owned()),
+            None if MEASURED.contains(&run.kernel.program) => {
+                Some("it was done, but gave no RESULT".to_owned())
             }
-        }
-        Self {
-            caught_s: record.since_user().filter(|_| ending.is_caught()).map(|time| time.as_secs_f64()),
-            run,
-            ending,
-            failed: record.failed,
-            lacks: record.lacks,
-            boot_s: record.boot.map(|time| time.as_secs_f64()),
-            wall_s: record.wall.as_secs_f64(),
-            fields: fields.flatten().unwrap_or_default(),
-            simulated: None,
-        }
+            None => None,
+            Some(None) => Some("its RESULT is not a JSON object".to_owned()),
+            Some(Some(fields)) => differs(&run, fields),
+        };
+        let ending = match record.ending.clone() {
+            Ending::Done => wrong().map_or(Ending::Done, Ending::Wrong),
+            other => other,
+        };
+        Self { run, record, ending, fields: fields.flatten().unwrap_or_default(), simulated: None }
+    }
+
+    /// Seconds from QEMU's start to the first instruction of a program.
+    pub(super) fn boot_s(&self) -> Option<f64> {
+        self.record.boot.map(|time| time.as_secs_f64())
+    }
+
+    /// Seconds from there to the notice of a broken rule.
+    pub(super) fn caught_s(&self) -> Option<f64> {
+        self.record.since_user().filter(|_| self.ending.is_caught()).map(|time| time.as_secs_f64())
     }
 
     /// Whether the run succeeded.
@@ -67,7 +59,7 @@ impl Report {
 
     /// The outcome in words. Where a rule must be broken, whether that was noticed.
     pub(super) fn verdict(&self) -> String {
-        match (self.run.must_be_caught(), self.caught_s, &self.ending) {
+        match (self.run.must_be_caught(), self.caught_s(), &self.ending) {
             (true, Some(seconds), _) => format!("caught after {seconds:.1} s"),
             (true, None, Ending::Done) => "not caught".to_owned(),
             _ => self.ending.words(),
@@ -76,7 +68,8 @@ impl Report {
 
     /// The run, its verdict, the kernel's reason for a failure and what its program lacks, in a line.
     pub(super) fn line(&self) -> String {
-        let reasons: Vec<&str> = self.failed.iter().chain(&self.lacks).map(String::as_str).collect();
+        let reasons: Vec<&str> =
+            self.record.failed.iter().chain(&self.record.lacks).map(String::as_str).collect();
         let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
         format!("{}: {}{reasons}", self.run, self.verdict())
     }
@@ -99,33 +92,20 @@ impl Report {
         let elapsed = self.number("elapsed_ns").map(|time| time / NANOSECONDS);
         let rate = |name| Some(self.number(name)? / elapsed.filter(|elapsed| *elapsed > 0.0)?);
         let broken = self.ending == Ending::Broken;
-        let Run { arch, cpus, kernel, .. } = self.run;
+        let (Run { arch, cpus, kernel, .. }, Record { failed, lacks, wall, .. }) = (self.run, &self.record);
         let threads = (kernel.threads > 0).then_some(kernel.threads);
-        for (name, value) in [
-            ("experiment", json!(kernel.program)),
-            ("mechanism", json!(kernel.mechanism.name())),
-            ("without", json!(kernel.without.map(|guard| guard.name()))),
-            ("debts_settled_by", Value::Object(settled_by.into_iter().collect())),
-            ("debt_age_max_s", json!(oldest)),
-            ("machine", json!("qemu")),
-            ("arch", json!(arch.name)),
-            ("seed", json!(kernel.seed)),
-            ("cpus", json!(cpus)),
-            ("threads", self.fields.get("threads").cloned().unwrap_or_else(|| json!(threads))),
-            ("elapsed_s", json!(elapsed)),
-            ("operations_per_s", json!(rate("operations"))),
-            ("interrupts_per_s", json!(rate("interrupts"))),
-            ("violations", json!(u8::from(broken))),
-            ("broken", json!(self.failed.iter().filter(|_| broken).collect::<Vec<_>>())),
-            ("failed", json!(self.failed)),
-            ("lacks", json!(self.lacks)),
-            ("verdict", json!(self.verdict())),
-            ("caught_s", json!(self.caught_s)),
-            ("boot_s", json!(self.boot_s)),
-            ("wall_s", json!(self.wall_s)),
-        ] {
-            fields.insert(name.to_owned(), value);
-        }
+        let threads = fields.get("threads").cloned().unwrap_or_else(|| json!(threads));
+        let own = json!({
+            "experiment": kernel.program, "mechanism": kernel.mechanism.name(), "without": without(&self.run),
+            "machine": "qemu", "arch": arch.name, "seed": kernel.seed, "cpus": cpus, "threads": threads,
+            "debts_settled_by": Map::from_iter(settled_by), "debt_age_max_s": oldest, "elapsed_s": elapsed,
+            "operations_per_s": rate("operations"), "interrupts_per_s": rate("interrupts"),
+            "violations": u8::from(broken), "broken": failed.iter().filter(|_| broken).collect::<Vec<_>>(),
+            "failed": failed, "lacks": lacks, "verdict": self.verdict(), "caught_s": self.caught_s(),
+            "boot_s": self.boot_s(), "wall_s": wall.as_secs_f64(),
+        });
+        fields
+            .extend(own.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
         if let Some(simulated) = &self.simulated {
             fields.insert("simulated".to_owned(), simulated.clone());
         }
@@ -133,20 +113,19 @@ impl Report {
     }
 }
 
+fn without(run: &Run) -> Option<&'static str> {
+    run.kernel.without.map(|guard| guard.name())
+}
+
 /// The first difference between the run in the kernel's result and the run that was requested, if any.
-fn differs(Run { arch, cpus, kernel, .. }: &Run, fields: &Map<String, Value>) -> Option<String> {
-    let asked = [
-        ("arch", json!(arch.name)),
-        ("program", json!(kernel.program)),
-        ("mechanism", json!(kernel.mechanism.name())),
-        ("cpus", json!(cpus)),
-        ("nodes", json!(kernel.nodes)),
-        ("seed", json!(kernel.seed)),
-        ("max_age_ms", json!(kernel.max_age)),
-        ("without", json!(kernel.without.map(|guard| guard.name()))),
-    ];
-    asked.into_iter().find_map(|(name, asked)| {
-        let ran = fields.get(name).filter(|ran| **ran != asked)?;
+fn differs(run: &Run, fields: &Map<String, Value>) -> Option<String> {
+    let Run { arch, cpus, kernel, .. } = run;
+    let asked = json!({
+        "arch": arch.name, "program": kernel.program, "mechanism": kernel.mechanism.name(), "cpus": cpus,
+        "nodes": kernel.nodes, "seed": kernel.seed, "max_age_ms": kernel.max_age, "without": without(run),
+    });
+    asked.as_object()?.iter().find_map(|(name, asked)| {
+        let ran = fields.get(name).filter(|ran| *ran != asked)?;
         Some(format!("it ran with {name} {ran}, not {asked}"))
     })
 }
@@ -166,55 +145,24 @@ pub(super) mod tests {
     /// A run of the default options, changed by `line`.
     pub(in super::super) fn report(line: &str, result: Option<&str>, ending: Ending) -> Report {
         let failed = (ending != Ending::Done).then(|| "stale read: at 0x1000".to_owned());
-        let record = Record {
-            ending,
-            result: result.map(str::to_owned),
-            failed,
-            boot: Some(Duration::from_millis(1500)),
-            wall: Duration::from_secs(4),
-            ..Record::new()
-        };
-        Report::new(run(line), record)
+        let (boot, wall) = (Some(Duration::from_millis(1500)), Duration::from_secs(4));
+        let result = result.map(str::to_owned);
+        Report::new(run(line), Record { ending, result, failed, boot, wall, ..Record::new() })
     }
 
     #[test]
     fn the_kernels_result_gets_the_names_of_the_command_line() {
         let json = report("", Some(RESULT), Ending::Done).json();
-        for (name, expected) in [
-            ("experiment", json!("stale")),
-            ("machine", json!("qemu")),
-            ("arch", json!("x86_64")),
-            ("mechanism", json!("batched")),
-            ("cpus", json!(8)),
-            ("seed", json!(1)),
-            ("threads", Value::Null),
-            ("elapsed_s", json!(2.0)),
-            ("operations", json!(100)),
-            ("operations_per_s", json!(50.0)),
-            ("interrupts_per_s", json!(25.0)),
-            ("shootdowns", json!(9)),
-            ("ticks", json!(7)),
-            ("frames", json!(120_000)),
-            ("features", json!("pcid x2apic")),
-            ("without", Value::Null),
-            (
-                "debts_settled_by",
-                json!({ "interrupt": 0, "broadcast": 0, "switch": 0, "tick": 3, "local": 0 }),
-            ),
-            ("debt_age_max_s", json!(0.02)),
-            ("max_age_ms", json!(30)),
-            ("violations", json!(0)),
-            ("broken", json!([])),
-            ("boot_s", json!(1.5)),
-            ("wall_s", json!(4.0)),
-            ("verdict", json!("done")),
-        ] {
-            assert_eq!(json[name], expected, "{name}");
-        }
-        let fields = json.as_object().unwrap();
-        assert!(["program", "elapsed_ns", "debts_by_tick", "simulated"]
-            .iter()
-            .all(|name| !fields.contains_key(*name)));
+        let expected = json!({
+            "experiment": "stale", "machine": "qemu", "arch": "x86_64", "mechanism": "batched", "without": null,
+            "cpus": 8, "nodes": 2, "seed": 1, "seconds": 10, "threads": null, "frames": 120_000, "boot_ns": 5,
+            "elapsed_s": 2.0, "operations": 100, "operations_per_s": 50.0, "interrupts": 50, "interrupts_per_s": 25.0,
+            "shootdowns": 9, "ticks": 7, "features": "pcid x2apic", "debt_age_max_s": 0.02, "max_age_ms": 30,
+            "debts_settled_by": { "interrupt": 0, "broadcast": 0, "switch": 0, "tick": 3, "local": 0 },
+            "violations": 0, "broken": [], "failed": null, "lacks": [], "boot_s": 1.5, "wall_s": 4.0,
+            "caught_s": null, "verdict": "done",
+        });
+        assert_eq!(json, expected);
     }
 
     #[test]
@@ -258,13 +206,8 @@ pub(super) mod tests {
         ] {
             assert_eq!(ending(line, result), Ending::Wrong(expected.to_owned()), "{line}");
         }
-        let record = Record {
-            ending: Ending::Done,
-            result: Some(RESULT.to_owned()),
-            failed: Some("lost write".to_owned()),
-            ..Record::new()
-        };
-        let contradicts = Report::new(run(""), record);
+        let (result, failed) = (Some(RESULT.to_owned()), Some("lost write".to_owned()));
+        let contradicts = Report::new(run(""), Record { result, failed, ..Record::new() });
         assert_eq!(contradicts.line(), "stale batched: it was done, but FAILED before (lost write)");
         // An earlier failure counts more than a missing result.
         assert_eq!(report("", None, Ending::Hang).ending, Ending::Hang);

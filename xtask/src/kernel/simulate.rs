@@ -26,8 +26,6 @@ const START_SCALE: f64 = 1.0 / 1024.0;
 const FULL_RANGE: u64 = 1 << 20;
 /// The range is this part of the frames by default.
 const RANGE_PART: u64 = 8;
-/// The simulator rounds the least scale that it allows to four digits; a range of fewer pages has a smaller scale.
-const LEAST_RANGE: u64 = 1024;
 
 /// A machine file, and the scale at which the machine is the kernel's.
 #[derive(Debug)]
@@ -36,25 +34,13 @@ struct Machine {
     scale: f64,
 }
 
-/// The least memory with which the simulator has room for the experiments on this many CPUs: 2 MiB each, and an eighth
-/// for the rounding of its least scale.
-pub(super) const fn least_bytes(cpus: u64) -> u64 {
-    cpus * (2 << 20) / 8 * 9
-}
-
-/// Checks that the simulator takes the range of `migrate`; 0 is the program's own choice.
-pub(super) fn check_range(pages: u64, memory: u64, nodes: u64) -> Result<(), String> {
-    let frames = memory / PAGE;
-    let range = if pages == 0 { frames / RANGE_PART } else { pages };
-    // The simulator asks for a quarter more than the range on each node.
-    let most = (frames / nodes / 5 * 4).min(FULL_RANGE);
-    if (LEAST_RANGE..=most).contains(&range) {
-        return Ok(());
+/// The pages of the range; 0 is the program's own choice.
+fn range(pages: u64, frames: u64) -> u64 {
+    if pages == 0 {
+        frames / RANGE_PART
+    } else {
+        pages
     }
-    Err(format!(
-        "--compare: migrate with {range} pages on nodes of {}: --pages from {LEAST_RANGE} to {most}",
-        frames / nodes
-    ))
 }
 
 /// Simulates a run of the kernel that had this many frames. Returns the simulator's report.
@@ -78,8 +64,7 @@ pub(super) fn simulate(workspace: &Workspace, run: &Run, frames: u64) -> Result<
 fn machine(Run { cpus, kernel, .. }: &Run, frames: u64) -> Machine {
     let (cpus, nodes, pages) = (*cpus, kernel.nodes as u64, kernel.pages);
     let scale = if kernel.program == "migrate" {
-        let range = if pages == 0 { frames / RANGE_PART } else { pages };
-        range as f64 / FULL_RANGE as f64
+        range(pages, frames) as f64 / FULL_RANGE as f64
     } else {
         START_SCALE
     };
@@ -159,13 +144,5 @@ mod tests {
             let scale = plan(line, "migrate", 126_977).scale;
             assert_eq!((scale * (4_u64 << 30) as f64) as u64 / PAGE, pages);
         }
-    }
-
-    #[test]
-    fn a_range_that_the_simulator_refuses_is_refused_first() {
-        assert_eq!(check_range(0, 512 << 20, 2), Ok(()));
-        let refused = check_range(60_000, 512 << 20, 2).unwrap_err();
-        assert!(refused.ends_with("60000 pages on nodes of 65536: --pages from 1024 to 52428"), "{refused}");
-        assert!(check_range(0, 512 << 20, 8).unwrap_err().contains("--pages from 1024 to 13104"));
     }
 }

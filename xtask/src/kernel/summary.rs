@@ -1,52 +1,39 @@
 //! All runs as one table.
 
+use super::compare::per_operation;
 use super::report::Report;
 use crate::table;
 
 /// The counts that the table shows.
-const COUNTS: [(&str, &str); 6] = [
-    ("shootdowns", "shootdowns"),
-    ("page flushes", "flushes_page"),
-    ("full flushes", "flushes_full"),
-    ("faults", "faults"),
-    ("reclaimed", "pages_reclaimed"),
-    ("migrated", "pages_migrated"),
-];
+const COUNTS: [&str; 6] =
+    ["shootdowns", "flushes_page", "flushes_full", "faults", "pages_reclaimed", "pages_migrated"];
 
 /// The table of all runs.
 pub(super) fn format(reports: &[Report]) -> String {
-    let header =
+    let head =
         ["arch", "program", "mechanism", "cpus", "boot, s", "operations", "interrupts", "per operation"];
-    let header: Vec<&str> =
-        header.into_iter().chain(COUNTS.map(|(title, _)| title)).chain(["verdict"]).collect();
-    let rows: Vec<Columns> = reports.iter().map(row).collect();
-    let header: [&str; WIDTH] = std::array::from_fn(|column| header[column]);
-    table::format(header, &rows)
+    let tail = ["shootdowns", "page flushes", "full flushes", "faults", "reclaimed", "migrated", "verdict"];
+    table::format([&head[..], &tail].concat(), &reports.iter().map(row).collect::<Vec<_>>())
 }
 
-const WIDTH: usize = 9 + COUNTS.len();
-type Columns = [String; WIDTH];
-
-fn row(report: &Report) -> Columns {
-    let count = |name| report.number(name).map_or_else(unknown, |count| count.to_string());
-    let per_operation = super::compare::per_operation(|name| report.number(name), "interrupts");
+fn row(report: &Report) -> Vec<String> {
+    let shown = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    let number = |name: &str| report.number(name);
+    let count = |name| shown(number(name).map(|count| count.to_string()));
+    let run = &report.run;
     let mut cells = vec![
-        report.run.arch.name.to_owned(),
-        report.run.kernel.program.to_owned(),
-        report.run.how(),
-        report.run.cpus.to_string(),
-        report.boot_s.map_or_else(unknown, |seconds| format!("{seconds:.1}")),
+        run.arch.name.to_owned(),
+        run.kernel.program.to_owned(),
+        run.how(),
+        run.cpus.to_string(),
+        shown(report.boot_s().map(|seconds| format!("{seconds:.1}"))),
         count("operations"),
         count("interrupts"),
-        per_operation.map_or_else(unknown, |value| format!("{value:.4}")),
+        shown(per_operation(number, "interrupts").map(|value| format!("{value:.4}"))),
     ];
-    cells.extend(COUNTS.map(|(_, name)| count(name)));
+    cells.extend(COUNTS.map(count));
     cells.push(report.verdict());
-    std::array::from_fn(|column| std::mem::take(&mut cells[column]))
-}
-
-fn unknown() -> String {
-    "-".to_owned()
+    cells
 }
 
 #[cfg(test)]

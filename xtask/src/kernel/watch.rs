@@ -102,15 +102,8 @@ pub(super) fn watch(
 impl Record {
     /// Of a run that begins.
     pub(super) fn new() -> Self {
-        Self {
-            ending: Ending::Done,
-            result: None,
-            failed: None,
-            lacks: Vec::new(),
-            boot: None,
-            wall: Duration::ZERO,
-            heard: Duration::ZERO,
-        }
+        let (wall, heard) = (Duration::ZERO, Duration::ZERO);
+        Self { ending: Ending::Done, result: None, failed: None, lacks: Vec::new(), boot: None, wall, heard }
     }
 
     /// Reads the output until QEMU has ended, or until a limit is reached, which is then returned.
@@ -141,6 +134,8 @@ impl Record {
         match Line::read(line) {
             Line::User => self.boot = self.boot.or(Some(at.elapsed)),
             Line::Result(result) => self.result = Some(result.to_owned()),
+            Line::Beat => {}
+            Line::Text => say(line),
             Line::Failed(failed) => {
                 say(line);
                 self.failed.get_or_insert_with(|| failed.to_owned());
@@ -149,23 +144,18 @@ impl Record {
                 say(line);
                 self.lacks.push(lacks.to_owned());
             }
-            Line::Beat => {}
-            Line::Text => say(line),
         }
     }
 
     /// The ending of a run that has reached a limit.
     fn overdue(&self, at: Moment, limits: Limits) -> Option<Ending> {
+        let Limits { silence, whole } = limits;
         let in_silence = at.worked.unwrap_or_default().saturating_sub(self.heard);
-        if in_silence >= Duration::from_secs(limits.silence) {
-            Some(Ending::Silent(limits.silence))
-        } else if at.elapsed < Duration::from_secs(limits.whole) {
-            None
-        } else if self.boot.is_none() {
-            Some(Ending::NoBoot(limits.whole))
-        } else {
-            Some(Ending::Timeout(limits.whole))
+        if in_silence >= Duration::from_secs(silence) {
+            return Some(Ending::Silent(silence));
         }
+        let late = if self.boot.is_none() { Ending::NoBoot(whole) } else { Ending::Timeout(whole) };
+        (at.elapsed >= Duration::from_secs(whole)).then_some(late)
     }
 
     /// How long a program had run when the run ended.
@@ -219,10 +209,14 @@ mod tests {
     #[test]
     fn a_run_is_recorded() {
         let record = run("echo booting; echo USER; printf 'RESULT {\"a\":1}\\r\\nbye'; exit 33", LONG);
-        assert_eq!(record.ending, Ending::Done);
-        assert_eq!(record.result.as_deref(), Some("{\"a\":1}"));
+        assert_eq!((record.ending.clone(), record.result.as_deref()), (Ending::Done, Some("{\"a\":1}")));
         assert_eq!(record.failed, None);
         assert!(record.boot.unwrap() <= record.wall && record.since_user().is_some());
+        // The first failure counts.
+        let record =
+            run("echo USER; echo 'FAILED stale read: here'; echo 'FAILED panic: then'; exit 35", LONG);
+        assert_eq!((record.ending, record.result), (Ending::Broken, None));
+        assert_eq!(record.failed.as_deref(), Some("stale read: here"));
     }
 
     #[test]
@@ -234,67 +228,51 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_counts() {
-        let record =
-            run("echo USER; echo 'FAILED stale read: here'; echo 'FAILED panic: then'; exit 35", LONG);
-        assert_eq!(record.ending, Ending::Broken);
-        assert_eq!(record.failed.as_deref(), Some("stale read: here"));
-        assert_eq!(record.result, None);
-    }
-
-    #[test]
     fn a_run_that_never_ends_is_ended() {
-        let hangs = "exec tail -f /dev/null";
-        let record = run(hangs, Limits { silence: 600, whole: 0 });
+        let record = run("exec tail -f /dev/null", Limits { silence: 600, whole: 0 });
         assert_eq!(record.ending, Ending::NoBoot(0));
         // A run that never stops printing.
         let record = run("while :; do echo on and on; done", Limits { silence: 600, whole: 1 });
         assert_eq!(record.ending, Ending::NoBoot(1));
     }
 
-    /// The record of a run with these lines, each after so many seconds, and after so many of processor time.
-    fn heard(lines: &[(&str, u64, u64)]) -> Record {
-        let mut record = Record::new();
-        for &(line, elapsed, worked) in lines {
-            record.hear(line, moment(elapsed, Some(worked)), &mut |_| ());
-        }
-        record
-    }
-
     fn moment(elapsed: u64, worked: Option<u64>) -> Moment {
         Moment { elapsed: Duration::from_secs(elapsed), worked: worked.map(Duration::from_secs) }
     }
 
-    const BOUNDS: Limits = Limits { silence: 30, whole: 100 };
+    /// The ending at a moment of a run with these lines, each after so many seconds, and after so many of processor time.
+    fn ending(lines: &[(&str, u64, u64)], elapsed: u64, worked: Option<u64>) -> Option<Ending> {
+        let mut record = Record::new();
+        for &(line, elapsed, worked) in lines {
+            record.hear(line, moment(elapsed, Some(worked)), &mut |_| ());
+        }
+        record.overdue(moment(elapsed, worked), Limits { silence: 30, whole: 100 })
+    }
 
     #[test]
     fn a_slow_host_makes_no_hang() {
         // The emulator gets a hundredth of a processor, and its CPUs take a tick now and then.
-        let record = heard(&[("USER", 40, 1), ("BEAT", 99, 2)]);
-        assert_eq!(record.overdue(moment(99, Some(3)), BOUNDS), None);
+        let slow = [("USER", 40, 1), ("BEAT", 99, 2)];
+        assert_eq!(ending(&slow, 99, Some(3)), None);
         // It gets none at all.
-        assert_eq!(record.overdue(moment(99, Some(2)), BOUNDS), None);
-        assert_eq!(record.overdue(moment(100, Some(2)), BOUNDS), Some(Ending::Timeout(100)));
-        assert_eq!(Record::new().overdue(moment(100, Some(2)), BOUNDS), Some(Ending::NoBoot(100)));
+        assert_eq!(ending(&slow, 99, Some(2)), None);
+        assert_eq!(ending(&slow, 100, Some(2)), Some(Ending::Timeout(100)));
+        assert_eq!(ending(&[], 100, Some(2)), Some(Ending::NoBoot(100)));
+        // Where the host tells no processor time, the clock alone ends a run.
+        assert_eq!(ending(&[("USER", 1, 1)], 99, None), None);
+        assert_eq!(ending(&[("USER", 1, 1)], 100, None), Some(Ending::Timeout(100)));
     }
 
     #[test]
     fn an_emulator_that_works_without_a_sign_of_life_has_hung() {
-        let record = heard(&[("USER", 1, 1), ("BEAT", 2, 5)]);
-        assert_eq!(record.overdue(moment(17, Some(34)), BOUNDS), None);
-        assert_eq!(record.overdue(moment(17, Some(35)), BOUNDS), Some(Ending::Silent(30)));
+        let mut lines = vec![("USER", 1, 1), ("BEAT", 2, 5)];
+        assert_eq!(ending(&lines, 17, Some(34)), None);
+        assert_eq!(ending(&lines, 17, Some(35)), Some(Ending::Silent(30)));
         // Any line is a sign of life, also that of a program.
-        let record = heard(&[("USER", 1, 1), ("BEAT", 2, 5), ("hello", 17, 34)]);
-        assert_eq!(record.overdue(moment(32, Some(63)), BOUNDS), None);
+        lines.push(("hello", 17, 34));
+        assert_eq!(ending(&lines, 32, Some(63)), None);
         // Before the first sign too.
-        assert_eq!(Record::new().overdue(moment(15, Some(30)), BOUNDS), Some(Ending::Silent(30)));
-    }
-
-    #[test]
-    fn where_the_host_tells_no_processor_time_the_clock_alone_ends_a_run() {
-        let record = heard(&[("USER", 1, 1)]);
-        assert_eq!(record.overdue(moment(99, None), BOUNDS), None);
-        assert_eq!(record.overdue(moment(100, None), BOUNDS), Some(Ending::Timeout(100)));
+        assert_eq!(ending(&[], 15, Some(30)), Some(Ending::Silent(30)));
     }
 
     #[test]

@@ -102,7 +102,9 @@ mod tests {
         let mut workspace = Workspace::load().unwrap();
         let command = |workspace: &Workspace| {
             let (target, root) = (workspace.target.display(), workspace.root.display());
-            format!("`TARGET=\"{target}/nightly\" fuzz {target}/fuzz {root}/sim/experiments/workloads` failed")
+            format!(
+                "`TARGET=\"{target}/nightly\" fuzz {target}/fuzz {root}/sim/experiments/workloads` failed"
+            )
         };
         let told = "`TARGET=\"target/nightly\" fuzz target/fuzz sim/experiments/workloads` failed";
         assert_eq!(without_paths(&workspace, &command(&workspace)), told);

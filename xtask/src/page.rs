@@ -7,16 +7,14 @@
 //! cannot be read, and requests for other resources. Then it prints the page. The check does not compare pixels, so
 //! fonts and versions may differ. The files stay in `target/page`.
 
-mod browser;
-
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
 use crate::failure::{self, ensure, At as _, Failure};
 use crate::workspace::Workspace;
-use browser::Browser;
 
 /// The widths of the layouts, in CSS pixels: the narrowest phone that is still common, a usual one, a tablet and a
 /// desktop screen.
@@ -58,7 +56,7 @@ const PAGES: [Page; 3] = [
     },
 ];
 /// The script that checks the page in the browser.
-const CHECK: &str = include_str!("check.js");
+const CHECK: &str = include_str!("page/check.js");
 
 /// Makes the pages and checks them.
 pub(crate) fn run() -> Result<(), Failure> {
@@ -164,6 +162,58 @@ fn pages(pdf: &[u8]) -> usize {
     pdf.windows(page.len() + 1)
         .filter(|bytes| bytes.starts_with(page) && !bytes[page.len()].is_ascii_alphabetic())
         .count()
+}
+
+/// The names of Chromium on different systems.
+const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+/// A browser that has not ended after this many seconds is ended.
+const PATIENCE: &str = "180";
+/// Its sandbox needs rights that containers do not give. It shows only the project's own page.
+const FLAGS: &str =
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
+    --disable-component-update --disable-sync --hide-scrollbars --virtual-time-budget=5000";
+
+/// Headless Chromium from the command line. Each call starts a browser of its own, with an empty profile and without
+/// network.
+struct Browser(&'static str);
+
+impl Browser {
+    /// The first that is installed.
+    fn find() -> Result<Self, Failure> {
+        let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+        let found = NAMES.into_iter().find(is_there);
+        found.map(Self).ok_or_else(|| Failure::new("no browser is installed: install Debian's `chromium`"))
+    }
+
+    /// The document of a page, after its scripts have run.
+    fn dom(&self, page: &Path, folder: &Path) -> Result<String, Failure> {
+        self.open(page, folder, &["--dump-dom".into()])
+    }
+
+    /// Prints a page to a PDF.
+    fn print(&self, page: &Path, to: &Path, folder: &Path) -> Result<(), Failure> {
+        let to = format!("--print-to-pdf={}", to.display());
+        self.open(page, folder, &[to, "--no-pdf-header-footer".into()]).map(drop)
+    }
+
+    /// A picture of a page on a desktop screen.
+    fn picture(&self, page: &Path, to: &Path, folder: &Path) -> Result<(), Failure> {
+        let to = format!("--screenshot={}", to.display());
+        self.open(page, folder, &[to, "--window-size=1280,4000".into()]).map(drop)
+    }
+
+    fn open(&self, page: &Path, folder: &Path, options: &[String]) -> Result<String, Failure> {
+        let profile = folder.join(format!("profile-{}", std::process::id()));
+        // A leftover of an earlier process with the same number.
+        let _ = fs::remove_dir_all(&profile);
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=5", PATIENCE]).arg(self.0).args(FLAGS.split_whitespace());
+        command.arg(format!("--user-data-dir={}", profile.display())).args(options).arg(page);
+        let output = failure::output(&mut command);
+        // A profile that stays does no harm.
+        let _ = fs::remove_dir_all(&profile);
+        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
 }
 
 #[cfg(test)]
