@@ -9,10 +9,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::{json, Value};
-
 use crate::failure::{self, ensure, Failure};
-use crate::json_file;
 use crate::table;
 use crate::workspace::Workspace;
 
@@ -22,9 +19,6 @@ pub(crate) struct Options {
     /// Only the instruction counts: exact, within a minute.
     #[arg(long)]
     quick: bool,
-    /// The results as JSON; - for standard output, which then carries nothing else.
-    #[arg(long, value_name = "FILE")]
-    json: Option<String>,
 }
 
 /// Something that was measured.
@@ -51,21 +45,6 @@ impl Figure {
         let value = format!("{:.digits$}", self.value);
         [self.name.clone(), value, self.unit.clone(), bound, verdict.to_owned()]
     }
-
-    fn speed_json(&self) -> Value {
-        let direction = if self.at_least { "min" } else { "max" };
-        json!({
-            "name": self.name, "value": self.value, "unit": self.unit,
-            "bound": self.bound, "direction": direction, "ok": self.holds(),
-        })
-    }
-
-    fn cost_json(&self) -> Value {
-        json!({
-            "name": self.name, "instructions": self.value, "per": self.unit,
-            "bound": self.bound, "ok": self.holds(),
-        })
-    }
 }
 
 /// A line of the list of costs.
@@ -81,20 +60,11 @@ struct Case {
 
 /// Measures and prints. Fails if an operation of the engine takes more instructions than its bound.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let tables = !json_file::is_printed(options.json.as_deref());
     let workspace = Workspace::load()?;
     let costs = costs(&workspace)?;
-    if tables {
-        println!("{}", costs_table(&costs));
-    }
-    let speeds = if options.quick { Vec::new() } else { speeds(&workspace)? };
-    if tables && !options.quick {
-        println!("{}", speeds_table(&speeds));
-    }
-    if let Some(file) = &options.json {
-        let costs: Vec<Value> = costs.iter().map(Figure::cost_json).collect();
-        let speeds: Vec<Value> = speeds.iter().map(Figure::speed_json).collect();
-        json_file::write(file, &json!({ "costs": costs, "speed": speeds }))?;
+    println!("{}", costs_table(&costs));
+    if !options.quick {
+        println!("{}", speeds_table(&speeds(&workspace)?));
     }
     let exceeded = costs.iter().filter(|cost| !cost.holds());
     let exceeded: Vec<&str> = exceeded.map(|cost| cost.name.as_str()).collect();

@@ -7,7 +7,6 @@ mod adopt;
 mod bench;
 mod failure;
 mod guests;
-mod json_file;
 mod kernel;
 mod linux;
 mod mutants;
@@ -120,7 +119,7 @@ mod tests {
         #[rustfmt::skip]
         let wrong = [
             "", "tset", "adopt", "adopt linux", "adopt ostd --cpus 0", "adopt ostd --fast", "adopt ostd --arch mips",
-            "bench --json", "bench --slow", "guests 5.10", "kernel --cpus", "kernel --program no-such-program", "linux",
+            "bench --slow", "guests 5.10", "kernel --cpus", "kernel --program no-such-program", "linux",
             "linux mend", "linux boot new", "linux boot --tier lazy", "linux compare 3 all", "linux compare many",
             "linux test 0", "linux fetch all", "mutants", "mutants machine", "mutants engine --shard 4/4",
             "mutants engine --shard 1", "nightly daily", "page --wide", "picture --dark", "programs many",

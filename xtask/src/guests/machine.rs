@@ -13,18 +13,7 @@ const QEMU: &str = "qemu-system-x86_64";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// QEMU 7.2 computes wrong flags for cmpxchg16b, so the processor goes without.
-const MACHINE: [&str; 10] = [
-    "-machine",
-    "q35",
-    "-cpu",
-    "max,cx16=off",
-    "-accel",
-    "tcg,thread=multi",
-    "-smp",
-    "8",
-    "-nographic",
-    "-no-reboot",
-];
+const MACHINE: &str = "-machine q35 -cpu max,cx16=off -accel tcg,thread=multi -smp 8 -nographic -no-reboot";
 
 /// The two nodes of a machine, each with half of the memory and four CPUs.
 const ALIKE: &[&str] = &["node,nodeid=0,cpus=0-3,memdev=near", "node,nodeid=1,cpus=4-7,memdev=far"];
@@ -43,7 +32,7 @@ const TIERS: &[&str] = &[
 /// QEMU with so many mebibytes of memory, and with disks, of which the first is /dev/vda.
 pub(crate) fn qemu<D: AsRef<Path>>(memory: u32, tiers: bool, disks: impl IntoIterator<Item = D>) -> Command {
     let mut qemu = Command::new(QEMU);
-    qemu.args(["-m", &memory.to_string()]).args(MACHINE);
+    qemu.args(["-m", &memory.to_string()]).args(MACHINE.split(' '));
     for node in ["near", "far"] {
         qemu.args(["-object", &format!("memory-backend-ram,id={node},size={}M", memory / 2)]);
     }

@@ -92,13 +92,9 @@ impl Guest {
         }
         // Newer packages have it in another folder.
         let busybox = kernels::file(&packages, "*/bin/busybox")?;
-        for (from, to) in [
-            (busybox.clone(), "bin/busybox"),
-            (programs.join("ceasefire"), "bin/ceasefire"),
-            (programs.join("examples/guest_loads"), "bin/guest_loads"),
-        ] {
-            copy(&from, &root.join(to))?;
-        }
+        copy(&busybox, &root.join("bin/busybox"))?;
+        copy(&programs.join("ceasefire"), &root.join("bin/ceasefire"))?;
+        copy(&programs.join("examples/guest_loads"), &root.join("bin/guest_loads"))?;
         program(&root.join("init"), include_str!("init"))?;
         program(&root.join("bin/short"), include_str!("short"))?;
         let loads = LOADS.map(|(name, command)| format!("{name} {command}\n")).concat();
@@ -126,14 +122,10 @@ impl Guest {
         let row = |(name, _): &(&str, &str)| {
             let path = self.path("recordings").join(format!("{name}.json"));
             let summary: Value = serde_json::from_slice(&fs::read(&path).at(&path)?).at(&path)?;
-            Ok([
-                self.version.to_owned(),
-                (*name).to_owned(),
-                summary["interrupts"].to_string(),
-                summary["tlb_row"].to_string(),
-                summary["lost"].to_string(),
-                path.with_extension("parquet").display().to_string(),
-            ])
+            let [interrupts, row, lost] =
+                ["interrupts", "tlb_row", "lost"].map(|key| summary[key].to_string());
+            let recording = path.with_extension("parquet").display().to_string();
+            Ok([self.version.to_owned(), (*name).to_owned(), interrupts, row, lost, recording])
         };
         LOADS.iter().map(row).collect()
     }

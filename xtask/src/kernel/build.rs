@@ -39,7 +39,7 @@ pub(super) fn build(workspace: &Workspace, arch: Arch, sabotaged: bool) -> Resul
     } else {
         (workspace.cargo(&line), workspace.target.clone())
     };
-    quietly(sized(&mut command))?;
+    failure::run(sized(&mut command))?;
     let folder = folder.join(target).join("checked");
     Ok(Images { kernel: folder.join("ceasefire-kernel"), programs: folder.join("programs") })
 }
@@ -59,11 +59,5 @@ fn has_target(workspace: &Workspace, target: &str) -> Result<bool, Failure> {
 fn install_target(target: &str) -> Result<(), Failure> {
     let has_rustup = Command::new("rustup").arg("--version").output().is_ok();
     ensure!(has_rustup, new, "Rust's target {target} is missing, and so is rustup, which would add it");
-    quietly(Command::new("rustup").args(["target", "add", target]))
-}
-
-/// Runs the command without using standard output, which may be for JSON.
-fn quietly(command: &mut Command) -> Result<(), Failure> {
-    eprintln!("==> {}", failure::line(command));
-    failure::stdout(command).map(|_| ())
+    failure::run(Command::new("rustup").args(["target", "add", target]))
 }

@@ -1,14 +1,12 @@
 //! `cargo xtask kernel --check`: the runs of CI, with every program and mechanism, and the expected outcome of each.
 //! Some runs must fail.
 
-use std::fmt::Write as _;
-
 use super::arch::{Arch, AARCH64, X86_64};
 use super::build::Builds;
 use super::options::Options;
 use super::protocol::Ending;
 use super::report::Report;
-use super::{boot_once, compare, printer, show};
+use super::{boot_once, summary};
 use crate::failure::{ensure, Failure};
 
 /// The expected outcome of a run.
@@ -81,7 +79,6 @@ const FEW_CPUS: u64 = 8;
 
 /// Makes all runs. Fails if any outcome is not the expected one. Is inconclusive if some run was, and none failed.
 pub(super) fn run(options: &Options, builds: &[(Arch, Builds)]) -> Result<(), Failure> {
-    let print = printer(options);
     let mut reports = Vec::new();
     let (mut wrong, mut inconclusive) = (Vec::new(), Vec::new());
     let cases = |arch| CASES.iter().filter(move |case| case.on.contains(&arch));
@@ -95,9 +92,9 @@ pub(super) fn run(options: &Options, builds: &[(Arch, Builds)]) -> Result<(), Fa
             let mut said = Vec::new();
             let report = boot_once(options, images, run, &mut |line| said.push(line.to_owned()))?;
             let unmet = must.unmet(&report, &said);
-            print(&line_of(&report, must, unmet.as_deref()));
+            println!("{}", line_of(&report, must, unmet.as_deref()));
             if let Some(unmet) = unmet {
-                said.iter().for_each(|line| print(line));
+                said.iter().for_each(|line| println!("{line}"));
                 if report.ending.is_inconclusive() {
                     inconclusive.push(format!("{arch} {}", report.line()));
                 } else {
@@ -110,12 +107,12 @@ pub(super) fn run(options: &Options, builds: &[(Arch, Builds)]) -> Result<(), Fa
             // An outcome that is not the expected one is known already.
             for pair in reports[first..].windows(2).filter(|pair| pair.iter().all(Report::is_done)) {
                 let (words, is_met) = saved(&pair[0], &pair[1], *most);
-                print(&words);
+                println!("{words}");
                 wrong.extend((!is_met).then_some(words));
             }
         }
     }
-    show(options, &reports)?;
+    println!("\n{}", summary::format(&reports));
     let all = [wrong.as_slice(), &inconclusive].concat().join("; ");
     ensure!(wrong.is_empty(), new, "not as expected: {all}");
     ensure!(inconclusive.is_empty(), inconclusive, "{all}");
@@ -124,20 +121,13 @@ pub(super) fn run(options: &Options, builds: &[(Arch, Builds)]) -> Result<(), Fa
 
 /// A run in a line: whether it is as expected, how long it took, its verdict, and warnings.
 fn line_of(report: &Report, must: &Must, unmet: Option<&str>) -> String {
-    let mut warnings = String::new();
-    let mut warn = |what: &str, seconds: Option<f64>, most: f64| {
-        if let Some(seconds) = seconds.filter(|seconds| *seconds >= most) {
-            // Writing to a string cannot fail.
-            let _ =
-                write!(warnings, " (warning: {what} took {seconds:.1} s, it should be less than {most} s)");
-        }
-    };
     let (arch, cpus) = (report.run.arch.name, report.run.cpus);
-    if cpus <= FEW_CPUS {
-        warn("the boot", report.boot_s(), BOOT);
-    }
-    if let Must::BeCaught(within) = must {
-        warn("the notice", report.caught_s(), *within);
+    let boot = report.boot_s().filter(|seconds| cpus <= FEW_CPUS && *seconds >= BOOT);
+    let mut warnings = boot.map_or_else(String::new, |seconds| warning("boot", seconds, BOOT));
+    if let (Must::BeCaught(within), Some(seconds)) = (must, report.caught_s()) {
+        if seconds >= *within {
+            warnings += &warning("notice", seconds, *within);
+        }
     }
     let unsure = report.ending.is_inconclusive();
     let word = unmet.map_or("ok", |_| if unsure { "OPEN" } else { "WRONG" });
@@ -146,34 +136,36 @@ fn line_of(report: &Report, must: &Must, unmet: Option<&str>) -> String {
     format!("{word:5} {wall:5.1} s  on {cpus:2} {arch} CPUs, {line}{unmet}{warnings}")
 }
 
+fn warning(what: &str, seconds: f64, most: f64) -> String {
+    format!(" (warning: the {what} took {seconds:.1} s, it should be less than {most} s)")
+}
+
 impl Must {
     /// The expectation that a run did not meet; `said` is the kernel's output.
     fn unmet(&self, report: &Report, said: &[String]) -> Option<String> {
-        match self {
+        let some = |name: &str| report.number(name).is_some_and(|number| number > 0.0);
+        let (is_met, words) = match self {
             Self::Do(_) | Self::Save(..) | Self::Broadcast(_) if !report.is_done() => {
-                Some("must end well".to_owned())
+                (false, "must end well".to_owned())
             }
-            Self::Broadcast(count) => {
-                let some = |name| report.number(name).is_some_and(|number| number > 0.0);
-                let is_met = some("broadcasts") && some(count) && report.number("interrupts") == Some(0.0);
-                (!is_met).then(|| format!("must have some {count} and broadcasts, and no interrupts"))
-            }
-            Self::Do(count) | Self::Save(count, _) => {
-                let some = report.number(count).is_some_and(|number| number > 0.0);
-                (!some).then(|| format!("must have some {count}"))
-            }
-            Self::BeCaught(_) => {
-                let is_caught = matches!(report.ending, Ending::Broken | Ending::Fault);
-                (!is_caught).then(|| "must be caught, and not by a watchdog".to_owned())
-            }
+            Self::Broadcast(count) => (
+                some("broadcasts") && some(count) && report.number("interrupts") == Some(0.0),
+                format!("must have some {count} and broadcasts, and no interrupts"),
+            ),
+            Self::Do(count) | Self::Save(count, _) => (some(count), format!("must have some {count}")),
+            Self::BeCaught(_) => (
+                matches!(report.ending, Ending::Broken | Ending::Fault),
+                "must be caught, and not by a watchdog".to_owned(),
+            ),
             Self::Fail(ending, kind) => {
                 let failed = report.record.failed.as_deref().is_some_and(|failed| failed.starts_with(kind));
-                if report.ending != *ending || !failed {
-                    return Some(format!("must fail with `FAILED {kind}...` ({})", ending.words()));
+                if failed && report.ending == *ending {
+                    return silent_cpu(report, said);
                 }
-                silent_cpu(report, said)
+                (false, format!("must fail with `FAILED {kind}...` ({})", ending.words()))
             }
-        }
+        };
+        (!is_met).then_some(words)
     }
 }
 
@@ -198,7 +190,7 @@ fn silent_cpu(report: &Report, said: &[String]) -> Option<String> {
 
 /// The part of the interrupts of the run `before` that this run takes, in words, and whether it is small enough.
 fn saved(before: &Report, report: &Report, most: f64) -> (String, bool) {
-    let interrupts = |report: &Report| compare::per_operation(|name| report.number(name), "interrupts");
+    let interrupts = |report: &Report| summary::per_operation(|name| report.number(name), "interrupts");
     let ratio = interrupts(report).zip(interrupts(before)).map(|(now, before)| now / before);
     let found = ratio.map_or_else(|| "an unknown part".to_owned(), |ratio| format!("{ratio:.4}"));
     let words = format!(

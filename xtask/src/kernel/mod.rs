@@ -3,13 +3,12 @@
 //! `options` is the command line. `build` makes the images. `qemu` makes the
 //! emulator's command line, and `arch` holds the parts that depend on the architecture. `watch` supervises a run by its
 //! output, which `protocol` reads, and by its processor time. `symbols` names the functions in the report of a failure.
-//! `report` is the outcome of one run, `summary` the table of all. `simulate` makes the same run on the simulator, and
-//! `compare` puts the two side by side. `check` makes the runs of CI.
+//! `report` is the outcome of one run, `summary` the table of all. `simulate` makes the same run on the simulator.
+//! `check` makes the runs of CI.
 
 mod arch;
 pub(crate) mod build;
 mod check;
-mod compare;
 mod options;
 mod protocol;
 mod qemu;
@@ -23,10 +22,7 @@ mod watch;
 
 use std::cell::LazyCell;
 
-use serde_json::{json, Value};
-
 use crate::failure::{ensure, Failure};
-use crate::json_file;
 use crate::workspace::Workspace;
 use build::Images;
 pub(crate) use options::Options;
@@ -46,9 +42,6 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     for &arch in &architectures {
         qemu::check(options.qemu(arch), arch)?;
     }
-    if let Some(file) = &options.json {
-        json_file::check(file)?;
-    }
     let workspace = Workspace::load()?;
     if options.check {
         let built = architectures.into_iter().map(|arch| Ok((arch, build::build_both(&workspace, arch)?)));
@@ -57,19 +50,18 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let images = build::build(&workspace, architectures[0], options.goes_without())?;
     let mut reports = boot(options, &images, runs)?;
     let simulated = if options.compare() { simulate(&workspace, &mut reports) } else { Ok(()) };
-    show(options, &reports)?;
+    println!("\n{}", summary::format(&reports));
     // A broken rule matters more than a missing comparison.
     verdict(&reports).and(simulated)
 }
 
 /// Makes every run, even after one that failed.
 fn boot(options: &Options, images: &Images, runs: Vec<Run>) -> Result<Vec<Report>, Failure> {
-    let say = printer(options);
     let mut reports = Vec::new();
     for run in runs {
         eprintln!("==> {run} on {} {} CPUs", run.cpus, run.arch.name);
-        let report = boot_once(options, images, run, &mut |line| say(line))?;
-        say(&report.line());
+        let report = boot_once(options, images, run, &mut |line| println!("{line}"))?;
+        println!("{}", report.line());
         reports.push(report);
     }
     Ok(reports)
@@ -99,15 +91,6 @@ fn boot_once(
     Ok(Report::new(run, record))
 }
 
-/// The printer of lines for people: standard output, unless the JSON goes there.
-fn printer(options: &Options) -> fn(&str) {
-    if json_file::is_printed(options.json.as_deref()) {
-        |line| eprintln!("{line}")
-    } else {
-        |line| println!("{line}")
-    }
-}
-
 /// Makes every run that ended well on the simulator too.
 fn simulate(workspace: &Workspace, reports: &mut [Report]) -> Result<(), Failure> {
     for report in reports.iter_mut().filter(|report| report.is_done()) {
@@ -117,27 +100,6 @@ fn simulate(workspace: &Workspace, reports: &mut [Report]) -> Result<(), Failure
         report.simulated = Some(simulate::simulate(workspace, &report.run, frames as u64)?);
     }
     Ok(())
-}
-
-/// Prints the tables, or writes the JSON, or both.
-fn show(options: &Options, reports: &[Report]) -> Result<(), Failure> {
-    if !json_file::is_printed(options.json.as_deref()) {
-        println!("\n{}", summary::format(reports));
-        if options.compare() {
-            println!("{}", compare::format(reports));
-        }
-    }
-    let Some(file) = &options.json else { return Ok(()) };
-    json_file::write(file, &json(options, reports))
-}
-
-fn json(options: &Options, reports: &[Report]) -> Value {
-    let results: Vec<Value> = reports.iter().map(Report::json).collect();
-    let mut json = json!({ "ceasefire": env!("CARGO_PKG_VERSION"), "results": results });
-    if options.compare() {
-        json["ratios"] = compare::json(reports);
-    }
-    json
 }
 
 /// Fails if any run did. Is inconclusive if some run was, and none failed.
@@ -158,11 +120,10 @@ mod tests {
     use super::*;
 
     /// Boots a script in QEMU's place.
-    fn boot_script(script: &Script, line: &str) -> (Options, Vec<Report>) {
+    fn boot_script(script: &Script, line: &str) -> Vec<Report> {
         let options: Options = crate::parse(&format!("{line} --qemu {}", script.path())).unwrap();
         let images = Images { kernel: "kernel".into(), programs: "programs".into() };
-        let reports = boot(&options, &images, options.runs().unwrap()).unwrap();
-        (options, reports)
+        boot(&options, &images, options.runs().unwrap()).unwrap()
     }
 
     #[test]
@@ -176,7 +137,7 @@ mod tests {
              *) echo 'RESULT {\"program\":\"stale\",\"cpus\":4,\"operations\":6,\"interrupts\":3}'; exit 33 ;;\n\
              esac",
         );
-        let (options, reports) = boot_script(&script, "--cpus 4 --mechanism none,batched");
+        let reports = boot_script(&script, "--cpus 4 --mechanism none,batched");
         assert_eq!(
             reports.iter().map(|report| &report.ending).collect::<Vec<_>>(),
             [&Ending::Broken, &Ending::Done]
@@ -186,18 +147,14 @@ mod tests {
         let message = failure.to_string();
         assert!(message.starts_with("1 of 2 runs did not end as they should: stale none: caught after "));
         assert!(message.ends_with(" s (stale read: at 0x1000)"), "{message}");
-        let json = json(&options, &reports);
-        assert_eq!(json["ceasefire"], env!("CARGO_PKG_VERSION"));
-        assert_eq!([0, 1].map(|run| json["results"][run]["violations"].clone()), [json!(1), json!(0)]);
-        assert_eq!(json["results"][1]["interrupts"], 3);
-        assert!(json.get("ratios").is_none());
+        assert_eq!(reports[1].number("interrupts"), Some(3.0));
         assert!(verdict(&reports[1..]).is_ok());
     }
 
     #[test]
     fn a_run_that_never_ends_is_given_up() {
         let script = Script::new("exec tail -f /dev/null");
-        let (_, reports) = boot_script(&script, "--program hang --timeout 1");
+        let reports = boot_script(&script, "--program hang --timeout 1");
         assert_eq!(reports[0].ending, Ending::NoBoot(1));
         let failure = verdict(&reports).unwrap_err();
         assert_eq!(failure.code(), 3);
@@ -215,18 +172,15 @@ mod tests {
              *mechanism=per-page*) echo 'FAILED rule: stale read'; exit 35 ;;\n\
              esac",
         );
-        let (options, reports) = boot_script(&script, "--mechanism lazy");
+        let reports = boot_script(&script, "--mechanism lazy");
         let failure = verdict(&reports).unwrap_err();
         assert_eq!(failure.code(), 3);
         let expected =
             "1 of 1 runs did not end as they should: stale lazy: inconclusive: not enough was tested in \
              time (stale/reclaim made nothing)";
         assert_eq!(failure.to_string(), expected);
-        let json = json(&options, &reports);
-        assert_eq!(json["results"][0]["lacks"], json!(["stale/reclaim made nothing"]));
-        assert_eq!(json["results"][0]["violations"], 0);
         // A failure counts more.
-        let (_, reports) = boot_script(&script, "--mechanism lazy,per-page");
+        let reports = boot_script(&script, "--mechanism lazy,per-page");
         assert_eq!(verdict(&reports).unwrap_err().code(), 1);
     }
 

@@ -44,11 +44,8 @@ pub(crate) struct Options {
     /// Another QEMU than that of the search path.
     #[arg(long, value_name = "PATH")]
     qemu: Option<String>,
-    /// The results as JSON; - for standard output, without any other output.
-    #[arg(long, value_name = "FILE")]
-    pub(super) json: Option<String>,
-    /// The runs of CI: every program and mechanism, mostly on 4 CPUs; some must fail. Takes --arch, --qemu with --arch, and
-    /// --json alone.
+    /// The runs of CI: every program and mechanism, mostly on 4 CPUs; some must fail. Takes --arch, and --qemu with --arch,
+    /// alone.
     #[arg(long, conflicts_with = "Chosen")]
     pub(super) check: bool,
     #[command(flatten)]
@@ -264,11 +261,7 @@ impl Options {
             (mechanism.broadcasts() || asid_bits == 0, format!("--asid-bits is for broadcast and all, not {mechanism}")),
             (!mechanism.broadcasts() || lacks.is_empty(), format!("--mechanism {mechanism}: {lacks}")),
         ])?;
-        if self.chosen.compare {
-            check_compared(run)
-        } else {
-            Ok(())
-        }
+        self.chosen.compare.then(|| check_compared(run)).unwrap_or(Ok(()))
     }
 }
 
@@ -294,13 +287,9 @@ fn all_hold(rules: &[(bool, String)]) -> Result<(), Failure> {
 
 /// The given values, each once, or the default.
 fn each_once<T: Copy + PartialEq>(given: &[T], default: &[T]) -> Vec<T> {
-    let mut values = Vec::new();
-    for value in if given.is_empty() { default } else { given } {
-        if !values.contains(value) {
-            values.push(*value);
-        }
-    }
-    values
+    let values = if given.is_empty() { default } else { given };
+    let is_first = |&(at, value): &(usize, &T)| !values[..at].contains(value);
+    values.iter().enumerate().filter(is_first).map(|(_, value)| *value).collect()
 }
 
 #[cfg(test)]
@@ -335,7 +324,7 @@ pub(super) mod tests {
     #[test]
     fn options_come_in_any_order() {
         let line = "--pages 9 --threads 3 --pinned --undisturbed --swap 7 --scenarios kernel-unmap,rewrite --seed 5 \
-            --seconds 4 --nodes 3 --memory 1G --cpus 6 --json - --qemu there --arch aarch64 --timeout 8 --mechanism lazy \
+            --seconds 4 --nodes 3 --memory 1G --cpus 6 --qemu there --arch aarch64 --timeout 8 --mechanism lazy \
             --max-age 40 --without slot";
         let kernel = "program=stale mechanism=lazy max_age=40 nodes=3 seconds=4 limit=6 seed=5 pinned=true \
             undisturbed=true pages=9 threads=3 scenarios=524289 swap=7 without=slot";
@@ -343,7 +332,7 @@ pub(super) mod tests {
         let kernel = Kernel::parse(kernel).unwrap();
         assert_eq!(run, Run { arch: AARCH64, cpus: 6, memory: 1 << 30, counted: false, timeout: 8, kernel });
         let options = parse(line).unwrap();
-        assert_eq!((options.json.as_deref(), options.qemu(AARCH64)), (Some("-"), "there"));
+        assert_eq!(options.qemu(AARCH64), "there");
         assert_eq!((run.to_string().as_str(), run.must_be_caught()), ("stale lazy without slot", true));
         assert!(runs("--mechanism none").unwrap().iter().all(Run::must_be_caught));
         assert!(!runs("--mechanism lazy").unwrap().iter().any(Run::must_be_caught));
@@ -370,23 +359,14 @@ pub(super) mod tests {
     fn the_bound_is_named() {
         #[rustfmt::skip]
         let refusals = [
-            ("--cpus 0", "0 is not in 1..=64"),
             ("--cpus 65", "65 is not in 1..=64"),
-            ("--nodes 9 --cpus 9", "9 is not in 1..=8"),
             ("--cpus 3 --nodes 4", "--nodes 4: at most one for each of 3 CPUs"),
             ("--memory 512", "not a size such as 512M or 1G"),
-            ("--memory 99999999999999G", "not a size such as 512M or 1G"),
             ("--memory 12Q", "not a size such as 512M or 1G"),
             ("--memory 3G", "--memory 3072M: at most 2048M"),
-            ("--seconds 0", "0 is not in 1..=86400"),
-            ("--threads 0", "0 is not in 1..=1024"),
-            ("--pages 0", "0 is not in 1..=4294967295"),
-            ("--swap 4194305", "4194305 is not in 0..=4194304"),
-            ("--timeout 0", "0 is not in 1..=86400"),
             ("--threads 17", "--threads 17: stale can have at most 16"),
             ("--program migrate --threads 257", "--threads 257: migrate can have at most 256"),
             ("--timeout 10", "--timeout 10: stale measures for 10 s and needs more"),
-            ("--cpus 4 --nodes 1 --cpus 4", "'--cpus <N>' cannot be used multiple times"),
             ("--check --cpus 4", "'--check' cannot be used with"),
             ("--compare --check", "'--check' cannot be used with"),
             ("--mechanism lazy --max-age 10", "ticks cannot keep debts below 10000000 ns: at least 20000000 ns, two ticks, or 0 for none"),
@@ -400,7 +380,6 @@ pub(super) mod tests {
             ("--mechanism lazy,none --without slot", "--without slot: none has no such guard"),
             ("--mechanism batched,none --without kernel-flush", "--without kernel-flush: none has no such guard"),
             ("--without kernel-entry", "--without kernel-entry: only CPUs with --undisturbed have that guard"),
-            ("--without care", "[possible values: slot, stamp, settle, kernel-flush, kernel-entry]"),
             ("--mechanism broadcast", "--mechanism broadcast: QEMU emulates no INVLPGB"),
             ("--mechanism lazy,all", "--mechanism all: QEMU emulates no INVLPGB"),
             ("--program migrate --nodes 1", "--program migrate moves pages between nodes: it needs at least 2"),
@@ -417,14 +396,12 @@ pub(super) mod tests {
             assert_eq!(failure.code(), 2, "{line}");
             assert!(failure.to_string().contains(expected), "{line}: {failure}");
         }
-        for line in [
-            "--memory 2G",
-            "--swap 0",
-            "--threads 16",
-            "--check --arch aarch64 --qemu q --json -",
-            "--mechanism lazy --max-age 0",
-            "--compare --program migrate --pages 4096",
-        ] {
+        #[rustfmt::skip]
+        let allowed = [
+            "--memory 2G", "--swap 0", "--threads 16", "--check --arch aarch64 --qemu q",
+            "--mechanism lazy --max-age 0", "--compare --program migrate --pages 4096",
+        ];
+        for line in allowed {
             assert!(runs(line).is_ok(), "{line}");
         }
     }

@@ -1,6 +1,5 @@
 //! All runs as one table.
 
-use super::compare::per_operation;
 use super::report::Report;
 use crate::table;
 
@@ -8,48 +7,72 @@ use crate::table;
 const COUNTS: [&str; 6] =
     ["shootdowns", "flushes_page", "flushes_full", "faults", "pages_reclaimed", "pages_migrated"];
 
-/// The table of all runs.
+/// The table of all runs. The row of a run that was simulated too is followed by the simulator's.
 pub(super) fn format(reports: &[Report]) -> String {
-    let head =
-        ["arch", "program", "mechanism", "cpus", "boot, s", "operations", "interrupts", "per operation"];
+    let head = ["on", "program", "mechanism", "cpus", "boot, s", "operations", "interrupts", "per operation"];
     let tail = ["shootdowns", "page flushes", "full flushes", "faults", "reclaimed", "migrated", "verdict"];
-    table::format([&head[..], &tail].concat(), &reports.iter().map(row).collect::<Vec<_>>())
+    let mut rows = Vec::new();
+    for report in reports {
+        let boot = report.boot_s().map(|seconds| format!("{seconds:.1}"));
+        rows.push(row(report, report.run.arch.name, boot, &|name| report.number(name), report.verdict()));
+        if let Some(simulated) = &report.simulated {
+            rows.push(row(
+                report,
+                "simulator",
+                None,
+                &|name| simulated[name].as_f64(),
+                "simulated".to_owned(),
+            ));
+        }
+    }
+    table::format([&head[..], &tail].concat(), &rows)
 }
 
-fn row(report: &Report) -> Vec<String> {
+fn row(
+    Report { run, .. }: &Report,
+    on: &str,
+    boot: Option<String>,
+    number: &dyn Fn(&str) -> Option<f64>,
+    verdict: String,
+) -> Vec<String> {
     let shown = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-    let number = |name: &str| report.number(name);
     let count = |name| shown(number(name).map(|count| count.to_string()));
-    let run = &report.run;
-    let mut cells = vec![
-        run.arch.name.to_owned(),
-        run.kernel.program.to_owned(),
-        run.how(),
-        run.cpus.to_string(),
-        shown(report.boot_s().map(|seconds| format!("{seconds:.1}"))),
-        count("operations"),
-        count("interrupts"),
-        shown(per_operation(number, "interrupts").map(|value| format!("{value:.4}"))),
-    ];
+    let mut cells = [on, run.kernel.program, &run.how(), &run.cpus.to_string()].map(str::to_owned).to_vec();
+    cells.extend([shown(boot), count("operations"), count("interrupts")]);
+    cells.push(shown(per_operation(number, "interrupts").map(|value| format!("{value:.4}"))));
     cells.extend(COUNTS.map(count));
-    cells.push(report.verdict());
+    cells.push(verdict);
     cells
+}
+
+/// A count for each operation, where both are known.
+pub(super) fn per_operation(number: impl Fn(&str) -> Option<f64>, name: &str) -> Option<f64> {
+    Some(number(name)? / number("operations").filter(|operations| *operations > 0.0)?)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::protocol::Ending;
     use super::super::report::tests::report;
     use super::*;
 
     #[test]
-    fn an_unknown_figure_is_a_dash() {
+    fn an_unknown_figure_is_a_dash_and_the_simulator_comes_next() {
         let result = r#"{"operations":4,"interrupts":10,"faults":3}"#;
-        let table = format(&[report("", Some(result), Ending::Done), report("", None, Ending::Hang)]);
-        let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines.len(), 3);
-        let done = "x86_64 stale batched 8 1.5 4 10 2.5000 - - - 3 - - done";
-        let hung = "x86_64 stale batched 8 1.5 - - - - - - - - - hang";
-        assert_eq!((lines[1].join(" "), lines[2].join(" ")), (done.to_owned(), hung.to_owned()));
+        let mut done = report("", Some(result), Ending::Done);
+        done.simulated = Some(json!({"operations": 100, "interrupts": 220, "shootdowns": 7}));
+        let table = format(&[done, report("", None, Ending::Hang)]);
+        let line = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let lines: Vec<String> = table.lines().skip(1).map(line).collect();
+        assert_eq!(
+            lines,
+            [
+                "x86_64 stale batched 8 1.5 4 10 2.5000 - - - 3 - - done",
+                "simulator stale batched 8 - 100 220 2.2000 7 - - - - - simulated",
+                "x86_64 stale batched 8 1.5 - - - - - - - - - hang",
+            ]
+        );
     }
 }

@@ -71,7 +71,7 @@ impl Drop for Watched {
     }
 }
 
-/// Runs the command and passes the kernel's output, except its result, to `say`.
+/// Runs the command and passes the kernel's output to `say`.
 pub(super) fn watch(
     command: &mut Command,
     limits: Limits,
@@ -133,7 +133,10 @@ impl Record {
         self.heard = at.worked.unwrap_or_default();
         match Line::read(line) {
             Line::User => self.boot = self.boot.or(Some(at.elapsed)),
-            Line::Result(result) => self.result = Some(result.to_owned()),
+            Line::Result(result) => {
+                say(line);
+                self.result = Some(result.to_owned());
+            }
             Line::Beat => {}
             Line::Text => say(line),
             Line::Failed(failed) => {
@@ -282,7 +285,7 @@ mod tests {
         for line in ["USER", "BEAT", "INCONCLUSIVE stale/a", "INCONCLUSIVE stale/b", "RESULT {}"] {
             record.hear(line, Moment::default(), &mut |line| said.push(line.to_owned()));
         }
-        assert_eq!(said, ["INCONCLUSIVE stale/a", "INCONCLUSIVE stale/b"]);
+        assert_eq!(said, ["INCONCLUSIVE stale/a", "INCONCLUSIVE stale/b", "RESULT {}"]);
         assert_eq!(record.lacks, ["stale/a", "stale/b"]);
         assert_eq!(record.result.as_deref(), Some("{}"));
     }

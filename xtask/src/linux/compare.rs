@@ -93,12 +93,7 @@ fn rounds(output: &str) -> Option<u64> {
 
 fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
-    let middle = numbers.len() / 2;
-    if numbers.len() % 2 == 1 {
-        numbers[middle]
-    } else {
-        f64::midpoint(numbers[middle - 1], numbers[middle])
-    }
+    f64::midpoint(numbers[(numbers.len() - 1) / 2], numbers[numbers.len() / 2])
 }
 
 pub(super) fn run(workspace: &Workspace, boots: u32, loads: &[Load]) -> Result<(), Failure> {
@@ -138,16 +133,15 @@ mod tests {
         assert_eq!(count(output, "lazy_unmap").unwrap(), 4);
         assert!(count(output, "lazy").is_err());
         assert_eq!(rounds(output), None);
-        let lazy = ["need 1", "full 2", "age 30", "strict 0"]
-            .map(|count| format!("count lazy_unmap_round_{count}\n"));
-        assert_eq!(rounds(&lazy.concat()), Some(33));
+        let lazy = ["need 1", "full 2", "age 30", "strict 0"];
+        assert_eq!(rounds(&lazy.map(|count| format!("count lazy_unmap_round_{count}\n")).concat()), Some(33));
         let times = format!("count ns_50 700\ncount ns_99_9 9000\n{output}");
-        assert!((Figure::Slowest.of(&times).unwrap().0 - 9000.0).abs() < 1e-9);
-        assert!(Figure::Slowest.of(output).is_err());
-        assert!((Figure::PerCounted("lazy_unmap").of(output).unwrap().0 - 3.0).abs() < 1e-9);
+        let of = |figure: Figure, output| figure.of(output).map(|(figure, _)| format!("{figure:.3}")).ok();
+        assert_eq!(of(Figure::Slowest, &times).as_deref(), Some("9000.000"));
+        assert_eq!(of(Figure::Slowest, output), None);
+        assert_eq!(of(Figure::PerCounted("lazy_unmap"), output).as_deref(), Some("3.000"));
         assert!(succeeded(output).is_ok() && succeeded("exit 1\n").is_err());
-        assert!(
-            (median(vec![3.0, 1.0]) - 2.0).abs() < 1e-9 && (median(vec![5.0, 1.0, 2.0]) - 2.0).abs() < 1e-9
-        );
+        let medians = [vec![3.0, 1.0], vec![5.0, 1.0, 2.0]].map(|numbers| format!("{:.3}", median(numbers)));
+        assert_eq!(medians, ["2.000", "2.000"]);
     }
 }

@@ -38,20 +38,18 @@ fn judge(output: &str) -> Result<Judged, Failure> {
     let mut judged = Judged { rows: Vec::new(), broken: false, unnoticed: Vec::new() };
     let mut whole = 0;
     for line in output.lines() {
-        match line.split_whitespace().collect::<Vec<_>>()[..] {
-            ["whole", late, found, reports] => {
-                whole += 1;
-                judged.broken |= (found, reports) != ("0", "0");
-                judged.rows.push(["(all)", "(all)", late, found, reports, ""].map(str::to_owned));
-            }
+        let row = match line.split_whitespace().collect::<Vec<_>>()[..] {
+            ["whole", late, found, reports] => ["(all)", "(all)", late, found, reports, ""],
             ["without", guard, operation, late, found, reports, seconds] => {
-                if (found, reports) == ("0", "0") {
-                    judged.unnoticed.push(guard.to_owned());
-                }
-                judged.rows.push([guard, operation, late, found, reports, seconds].map(str::to_owned));
+                [guard, operation, late, found, reports, seconds]
             }
-            _ => {}
-        }
+            _ => continue,
+        };
+        let (is_whole, is_quiet) = (row[0] == "(all)", (row[3], row[4]) == ("0", "0"));
+        whole += usize::from(is_whole);
+        judged.broken |= is_whole && !is_quiet;
+        judged.unnoticed.extend((!is_whole && is_quiet).then(|| row[0].to_owned()));
+        judged.rows.push(row.map(str::to_owned));
     }
     let is_whole = whole >= 2 && judged.rows.len() > whole;
     ensure!(is_whole, new, "the script did not run to its end:\n{output}");
@@ -70,9 +68,7 @@ mod tests {
         assert!(judge(&good.replace("whole 20 0 0", "whole 20 0 1")).unwrap().broken);
         assert_eq!(judge(&good.replace("0 3 10", "0 0 60")).unwrap().unnoticed, ["wait"]);
         assert!(judge("whole 0 0 0\nexit 0\n").is_err());
-        assert!(
-            judge(&good.replace("exit 0", "exit 1")).is_err()
-                && judge(&good.replace("exit 0\n", "")).is_err()
-        );
+        assert!(judge(&good.replace("exit 0", "exit 1")).is_err());
+        assert!(judge(&good.replace("exit 0\n", "")).is_err());
     }
 }

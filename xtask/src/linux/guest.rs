@@ -73,9 +73,7 @@ impl<'a> Guest<'a> {
         let programs = guests::build(workspace, "--quiet --package ceasefire-linux --example guest_loads")?;
         guests::copy(&programs.join("examples/guest_loads"), &root.join("bin/guest_loads"))?;
         let mut compile = Command::new("cc");
-        compile
-            .args(["-O2", "-Wall", "-Werror", "-static", "-pthread", "-o"])
-            .arg(root.join("bin/lazy_unmap"));
+        compile.args("-O2 -Wall -Werror -static -pthread -o".split(' ')).arg(root.join("bin/lazy_unmap"));
         failure::run(compile.arg(workspace.root.join("ports/linux/selftest/lazy_unmap.c")))?;
         guests::program(&root.join("init"), include_str!("init"))?;
         guests::program(&root.join("bin/guards"), include_str!("guards.sh"))?;

@@ -3,14 +3,14 @@
 //! Their programs need libraries, so they come to the guest on its second disk. What a test says counts, and not whether
 //! it passes: on a small kernel in a small guest some fail and many are skipped. Both kernels must say the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::guest::{succeeded, Boot, Guest};
 use super::{source, Kernel};
-use crate::failure::{self, ensure, At as _, Failure};
+use crate::failure::{self, ensure, Failure};
 use crate::guests;
 use crate::table;
 use crate::workspace::Workspace;
@@ -24,27 +24,23 @@ const SELFTESTS: &str = "tools/testing/selftests/mm";
 /// Where Debian's `stress-ng` has its program.
 const STRESS: &str = "/usr/bin/stress-ng";
 
-/// What one program said: its exit code, and how many of its parts passed, failed and were skipped.
-type Said = [String; 4];
+/// What each program said: its exit code, and how many of its parts passed, failed and were skipped.
+type Said = BTreeMap<String, String>;
 
 /// Runs all on both kernels and prints what each said.
 pub(super) fn run(workspace: &Workspace) -> Result<(), Failure> {
     let files = workspace.target.join("linux/suites");
     collect(workspace, &files)?;
     let guest = Guest::make(workspace, &Kernel::COMPARED, Some(&files))?;
-    let mut outputs = Vec::new();
-    for kernel in Kernel::COMPARED {
+    let said = |kernel: Kernel| {
         // Some tests are of huge pages.
-        let boot = Boot {
-            parameters: "transparent_hugepage=madvise".to_owned(),
-            ..Boot::new(kernel, &format!("suites {SECONDS}"))
-        };
+        let parameters = "transparent_hugepage=madvise".to_owned();
+        let boot = Boot { parameters, ..Boot::new(kernel, &format!("suites {SECONDS}")) };
         let output = guest.run(&boot)?;
         println!("---- {}\n{output}", kernel.name());
-        succeeded(&output)?;
-        outputs.push(output);
-    }
-    let (rows, differ) = compare(&results(&outputs[0]), &results(&outputs[1]));
+        succeeded(&output).map(|()| results(&output))
+    };
+    let (rows, differ) = compare(&said(Kernel::Stock)?, &said(Kernel::Lazy)?);
     print!("\n{}", table::format(["program", "stock", "lazy"], &rows));
     ensure!(differ.is_empty(), inconclusive, "the kernels differ in: {}", differ.join(", "));
     Ok(())
@@ -64,7 +60,9 @@ fn collect(workspace: &Workspace, files: &Path) -> Result<(), Failure> {
     for folder in ["mm", "bin", "lib"] {
         guests::make(&files.join(folder))?;
     }
-    let mut programs = programs(&tests)?;
+    let mut programs = guests::files(&tests)?;
+    let is_program = |path: &PathBuf| fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF"));
+    programs.retain(is_program);
     for program in &programs {
         copy(program, &files.join("mm"))?;
     }
@@ -74,17 +72,6 @@ fn collect(workspace: &Workspace, files: &Path) -> Result<(), Failure> {
         copy(Path::new(library), &files.join("lib"))?;
     }
     Ok(())
-}
-
-/// The programs in a folder.
-fn programs(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let mut programs = Vec::new();
-    for path in guests::files(folder)? {
-        if path.is_file() && fs::read(&path).at(&path)?.starts_with(b"\x7fELF") {
-            programs.push(path);
-        }
-    }
-    Ok(programs)
 }
 
 /// The libraries that `ldd` names.
@@ -98,28 +85,24 @@ fn copy(from: &Path, folder: &Path) -> Result<(), Failure> {
 }
 
 /// What each program said, in the order of their names.
-fn results(output: &str) -> BTreeMap<&str, Said> {
-    let result = |line| match str::split_whitespace(line).collect::<Vec<_>>()[..] {
-        ["result", name, code, passed, failed, skipped] => {
-            Some((name, [code, passed, failed, skipped].map(str::to_owned)))
-        }
-        _ => None,
+fn results(output: &str) -> Said {
+    let result = |line: &str| {
+        let (name, said) = line.strip_prefix("result ")?.split_once(' ')?;
+        Some((name.to_owned(), said.to_owned()))
     };
     output.lines().filter_map(result).collect()
 }
 
 /// The lines of the table, and the programs that said different things or ran on one kernel alone.
-fn compare<'a>(
-    stock: &BTreeMap<&'a str, Said>,
-    lazy: &BTreeMap<&'a str, Said>,
-) -> (Vec<[String; 3]>, Vec<&'a str>) {
-    let cell = |said: Option<&Said>| said.map_or("did not run".to_owned(), |said| said.join(" "));
-    let mut names: Vec<&str> = stock.keys().chain(lazy.keys()).copied().collect();
-    names.sort_unstable();
-    names.dedup();
-    let rows = names.iter().map(|name| [(*name).to_owned(), cell(stock.get(name)), cell(lazy.get(name))]);
-    let differ = names.iter().filter(|name| stock.get(*name) != lazy.get(*name)).copied();
-    (rows.collect(), differ.collect())
+fn compare(stock: &Said, lazy: &Said) -> (Vec<[String; 3]>, Vec<String>) {
+    let names: BTreeSet<&String> = stock.keys().chain(lazy.keys()).collect();
+    let cell =
+        |said: &Said, name: &String| said.get(name).cloned().unwrap_or_else(|| "did not run".to_owned());
+    let row = |name: &&String| [(*name).clone(), cell(stock, name), cell(lazy, name)];
+    let rows: Vec<_> = names.iter().map(row).collect();
+    let differ =
+        rows.iter().filter(|[_, stock, lazy]| stock != lazy).map(|[name, ..]| name.clone()).collect();
+    (rows, differ)
 }
 
 #[cfg(test)]

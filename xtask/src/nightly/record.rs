@@ -8,7 +8,6 @@ use serde_json::{json, Map, Value};
 
 use super::{Done, STEPS};
 use crate::failure::{self, At as _, Failure};
-use crate::json_file;
 use crate::steps::Time;
 use crate::workspace::Workspace;
 
@@ -58,7 +57,7 @@ impl Record {
         record.0.insert(step.to_owned(), entry);
         let chapter = workspace.root.join(CHAPTER);
         let text = record.in_chapter(&fs::read_to_string(&chapter).at(CHAPTER)?)?;
-        json_file::write(&workspace.root.join(RESULTS).to_string_lossy(), &Value::Object(record.0))?;
+        fs::write(workspace.root.join(RESULTS), format!("{:#}\n", Value::Object(record.0))).at(RESULTS)?;
         fs::write(&chapter, text).at(CHAPTER)
     }
 
