@@ -42,7 +42,7 @@ enum Task {
     /// Records loads on Linux guests of several kernels; needs Debian's `qemu-system-x86`.
     Guests(guests::Options),
     /// Builds the kernel, boots it on QEMU, and shows its results or its failure.
-    Kernel(kernel::Options),
+    Kernel(Box<kernel::Options>),
     /// Linux with the series of ports/linux/ and without it, in QEMU.
     #[command(subcommand)]
     Linux(linux::Options),

@@ -203,14 +203,14 @@ impl Explained {
     /// Fails if an explanation is of no mutant.
     fn exist_in(&self, mutants: &[String]) -> Result<(), Failure> {
         let there = tally(mutants.iter().map(|name| lasting(name)));
-        let mut wrong = String::new();
+        let mut wrong = Vec::new();
         for (name, count) in &self.0 {
             let found = there.get(name).copied().unwrap_or_default();
             if found < *count {
-                wrong += &format!("\nthe list has {count} of `{name}`, and the sources have {found}");
+                wrong.push(format!("the list has {count} of `{name}`, and the sources have {found}"));
             }
         }
-        ensure!(wrong.is_empty(), new, "mutants:{wrong}");
+        ensure!(wrong.is_empty(), new, "mutants:\n{}", wrong.join("\n"));
         Ok(())
     }
 
@@ -218,18 +218,18 @@ impl Explained {
     fn compare(&self, tested: &[String], survivors: &[String]) -> Result<(), Failure> {
         let [tested, survived] =
             [tested, survivors].map(|names| tally(names.iter().map(|name| lasting(name))));
-        let mut wrong = String::new();
+        let mut wrong = Vec::new();
         for (name, count) in &survived {
             let listed = self.0.get(name).copied().unwrap_or_default();
             if listed < *count {
-                wrong += &format!("\n{name}: survives {count} times, and the list has it {listed} times");
+                wrong.push(format!("{name}: survives {count} times, and the list has it {listed} times"));
             }
         }
         // Several mutants of one function may be alike, and a shard may hold some of them.
         for name in self.0.keys().filter(|name| tested.contains_key(*name) && !survived.contains_key(*name)) {
-            wrong += &format!("\na test notices `{name}`");
+            wrong.push(format!("a test notices `{name}`"));
         }
-        ensure!(wrong.is_empty(), new, "mutants:{wrong}");
+        ensure!(wrong.is_empty(), new, "mutants:\n{}", wrong.join("\n"));
         Ok(())
     }
 }

@@ -4,7 +4,6 @@
 //! the simulator. Where a paper leaves open what its figure depends on, ours is a band. It comes in a light and in a dark
 //! version, since GitHub shows both.
 
-use std::fmt::Write as _;
 use std::fs;
 
 use serde_json::Value;
@@ -48,30 +47,23 @@ fn place(ratio: f64) -> f64 {
 }
 
 /// The picture, as SVG, or the field that a figure lacks.
-fn drawn(figures: &[Value], theme: [&str; 6]) -> Result<String, String> {
-    let [_, ink, quiet, rule, published, ours] = theme;
+fn drawn(figures: &[Value], [_, ink, quiet, rule, published, ours]: [&str; 6]) -> Result<String, String> {
     let bottom = TOP + PAIR * figures.len() as f64;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {:.0}\" role=\"img\" font-family=\"system-ui, \
-         'Segoe UI', Roboto, 'DejaVu Sans', sans-serif\" font-size=\"13\" fill=\"{ink}\">\n\
-         <title>How many times faster: published and simulated</title>\n\
-         <text x=\"0\" y=\"16\" font-size=\"15\">How many times faster each paper's workload runs with its way to flush\
-         </text>\n",
-        bottom + 24.0
-    );
-    let mut line = |text: String| {
-        svg += &text;
-        svg.push('\n');
-    };
+    let (height, numbers) = (bottom + 24.0, bottom + 17.0);
+    let mut lines = vec![
+        format!(r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img""#),
+        format!(r#"font-family="system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif" font-size="13" fill="{ink}">"#),
+        "<title>How many times faster: published and simulated</title>".to_owned(),
+        r#"<text y="16" font-size="15">How many times faster each paper's workload runs with its way to flush</text>"#.to_owned(),
+    ];
     for tick in TICKS {
         let x = place(tick);
-        line(format!("<path d=\"M{x:.1} {TOP}V{bottom}\" stroke=\"{rule}\"/>"));
-        let below = bottom + 17.0;
-        line(format!(
-            "<text x=\"{x:.1}\" y=\"{below}\" text-anchor=\"middle\" fill=\"{quiet}\">{tick} x</text>"
+        lines.push(format!(r#"<path d="M{x:.1} {TOP}V{bottom}" stroke="{rule}"/>"#));
+        lines.push(format!(
+            r#"<text x="{x:.1}" y="{numbers}" text-anchor="middle" fill="{quiet}">{tick} x</text>"#
         ));
     }
-    for (number, figure) in figures.iter().enumerate() {
+    for (figure, number) in figures.iter().zip(0..) {
         let lacks = |key: &str| format!("figure {} has no `{key}`", number + 1);
         let word = |key: &str| figure[key].as_str().ok_or_else(|| lacks(key));
         let ratio =
@@ -79,34 +71,25 @@ fn drawn(figures: &[Value], theme: [&str; 6]) -> Result<String, String> {
         let paper = ratio(&figure["published"], "published")?;
         let (low, high) = (ratio(&figure["ours"][0], "ours")?, ratio(&figure["ours"][1], "ours")?);
         let band = if low < high { format!("{low} to {high}") } else { low.to_string() };
-        let why = figure["why"].as_str().unwrap_or_default();
-        let top = TOP + PAIR * number as f64;
-        let (head, from) = (top + 20.0, AXIS.0);
-        line(format!(
-            "<text y=\"{head}\"><tspan font-weight=\"600\">{}</tspan><tspan fill=\"{quiet}\">: {}</tspan></text>",
-            word("paper")?,
-            word("workload")?
-        ));
+        let top = TOP + PAIR * f64::from(number);
+        let (head, name, workload) = (top + 20.0, word("paper")?, word("workload")?);
+        lines.push(format!(r#"<text y="{head}"><tspan font-weight="600">{name}</tspan>: {workload}</text>"#));
         for (name, y, colour, [low, high], text) in [
             ("the paper", top + 26.0, published, [paper, paper], paper.to_string()),
             ("simulated", top + 44.0, ours, [low, high], band),
         ] {
-            let (middle, solid, end) = (y + 12.0, place(low) - from, place(high));
-            let faint = end - from - solid;
-            let mut bar =
-                format!("<text x=\"{:.1}\" y=\"{middle}\" text-anchor=\"end\">{name}</text>", from - 8.0);
-            let shape = format!("y=\"{y}\" height=\"15\" fill=\"{colour}\"");
-            let _ = write!(bar, "<rect x=\"{from:.1}\" width=\"{solid:.1}\" {shape}/>");
-            let _ =
-                write!(bar, "<rect x=\"{:.1}\" width=\"{faint:.1}\" {shape} opacity=\"0.4\"/>", from + solid);
-            let _ = write!(bar, "<text x=\"{:.1}\" y=\"{middle}\">{text}</text>", end + 6.0);
-            line(bar);
-        }
-        if !why.is_empty() {
-            line(format!("<text x=\"{WIDTH}\" y=\"{:.1}\" font-size=\"11\" text-anchor=\"end\" fill=\"{quiet}\">{why}</text>", top + 38.0));
+            // The bar is solid up to the low end of a band and faint from there to its high end.
+            let (from, solid, end) = (AXIS.0, place(low), place(high));
+            let (left, right, middle) = (from - 8.0, end + 6.0, y + 12.0);
+            let (width, faint) = (solid - from, end - solid);
+            let shape = format!(r#"y="{y}" height="15" fill="{colour}""#);
+            lines.push(format!(r#"<text x="{left:.1}" y="{middle}" text-anchor="end">{name}</text>"#));
+            lines.push(format!(r#"<rect x="{from:.1}" width="{width:.1}" {shape}/>"#));
+            lines.push(format!(r#"<rect x="{solid:.1}" width="{faint:.1}" {shape} opacity="0.4"/>"#));
+            lines.push(format!(r#"<text x="{right:.1}" y="{middle}">{text}</text>"#));
         }
     }
-    Ok(svg + "</svg>\n")
+    Ok(lines.join("\n") + "\n</svg>\n")
 }
 
 #[cfg(test)]
@@ -120,10 +103,7 @@ mod tests {
         assert_eq!(figures.len(), 4, "one for each paper");
         for theme in THEMES {
             let svg = drawn(&figures, theme).unwrap();
-            assert!(
-                svg.contains(theme[5]) && svg.contains("2.52 to 14.7<") && svg.ends_with("</svg>\n"),
-                "{svg}"
-            );
+            assert!(svg.contains(theme[5]) && svg.contains("2.52 to 14.7<"), "{svg}");
             for part in svg.split(" x=\"").skip(1) {
                 let x: f64 = part.split('"').next().and_then(|x| x.parse().ok()).expect("a number");
                 assert!((0.0..=WIDTH).contains(&x), "{part}");

@@ -19,7 +19,7 @@ macro_rules! named {
             pub const ALL: &'static [Self] = &[$(Self::$item),*];
 
             /// The name.
-            pub const fn name(&self) -> &'static str {
+            pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$item => $text,)*
                 }

@@ -42,6 +42,7 @@ pub(crate) struct Choice {
 
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option, and at most one is given")]
 struct What {
     /// The tests on ostd as it is published.
     #[arg(long)]
@@ -49,13 +50,13 @@ struct What {
     /// Counts interrupts of unmaps, without and with the engine.
     #[arg(long)]
     rounds: bool,
-    /// Counts instructions of a flush, without and with the engine; x86_64 alone.
+    /// Counts instructions of a flush, without and with the engine; `x86_64` alone.
     #[arg(long)]
     instructions: bool,
     /// Runs the scenarios of `ceasefire-conformance`, without and with the engine.
     #[arg(long)]
     conformance: bool,
-    /// The same on the engine without a guard, which must be missed; x86_64 alone.
+    /// The same on the engine without a guard, which must be missed; `x86_64` alone.
     #[arg(long, value_name = "GUARD")]
     without: Option<String>,
 }

@@ -6,8 +6,11 @@ use super::build::Images;
 use crate::test::BARE_METAL;
 
 /// An architecture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Arch {
+pub(crate) type Arch = &'static Facts;
+
+/// What depends on the architecture.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
     pub(super) name: &'static str,
     /// Rust's target.
     pub(super) target: &'static str,
@@ -28,7 +31,7 @@ pub(crate) struct Arch {
 }
 
 /// `cx16=off`: the `cmpxchg16b` of QEMU 7.2 is broken under `-cpu max`, so code must not find that the processor has it.
-pub(super) const X86_64: Arch = Arch {
+pub(super) const X86_64: Arch = &Facts {
     name: "x86_64",
     target: BARE_METAL[0],
     qemu: "qemu-system-x86_64",
@@ -40,7 +43,7 @@ pub(super) const X86_64: Arch = Arch {
     is_simulated: true,
 };
 
-pub(super) const AARCH64: Arch = Arch {
+pub(super) const AARCH64: Arch = &Facts {
     name: "aarch64",
     target: BARE_METAL[1],
     qemu: "qemu-system-aarch64",
@@ -54,12 +57,12 @@ pub(super) const AARCH64: Arch = Arch {
 
 const PAGE: u64 = 4096;
 
-impl Arch {
-    /// All, in the order of `--check`.
-    pub(super) const ALL: &'static [Self] = &[X86_64, AARCH64];
+/// All, in the order of `--check`.
+pub(super) const ALL: &[Arch] = &[X86_64, AARCH64];
 
+impl Facts {
     /// Adds QEMU's options for the machine, whose memory has this many bytes, and the images.
-    pub(super) fn add_machine(self, command: &mut Command, memory: u64, images: &Images) {
+    pub(super) fn add_machine(&self, command: &mut Command, memory: u64, images: &Images) {
         command.arg("-kernel").arg(&images.kernel).args(self.machine.split(' '));
         let Some(begin) = self.memory else {
             command.arg("-initrd").arg(&images.programs);

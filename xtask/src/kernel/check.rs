@@ -1,7 +1,7 @@
 //! `cargo xtask kernel --check`: the runs of CI, with every program and mechanism, and the expected outcome of each.
 //! Some runs must fail.
 
-use super::arch::{Arch, AARCH64, X86_64};
+use super::arch::{self, Arch, AARCH64, X86_64};
 use super::build::Builds;
 use super::options::Options;
 use super::protocol::Ending;
@@ -37,7 +37,7 @@ const fn case(on: &'static [Arch], options: &'static str, must: Must) -> Case {
     Case { on, options, must }
 }
 
-const BOTH: &[Arch] = Arch::ALL;
+const BOTH: &[Arch] = arch::ALL;
 const X86: &[Arch] = &[X86_64];
 const ARM: &[Arch] = &[AARCH64];
 
@@ -94,7 +94,9 @@ pub(super) fn run(options: &Options, builds: &[(Arch, Builds)]) -> Result<(), Fa
             let unmet = must.unmet(&report, &said);
             println!("{}", line_of(&report, must, unmet.as_deref()));
             if let Some(unmet) = unmet {
-                said.iter().for_each(|line| println!("{line}"));
+                for line in &said {
+                    println!("{line}");
+                }
                 if report.ending.is_inconclusive() {
                     inconclusive.push(format!("{arch} {}", report.line()));
                 } else {
@@ -245,7 +247,7 @@ mod tests {
     fn checked(from: &str, to: &str) -> Result<(), Failure> {
         assert!(GOOD.contains(from), "{from}");
         let script = Script::new(&GOOD.replace(from, to));
-        let mut results = Arch::ALL.iter().map(|arch| {
+        let mut results = arch::ALL.iter().map(|arch| {
             let line = format!("--check --arch {} --qemu {}", arch.name, script.path());
             let images = |kernel: &str| Images { kernel: kernel.into(), programs: "programs".into() };
             let builds = Builds { guarded: images("kernel"), sabotaged: images("sabotaged") };

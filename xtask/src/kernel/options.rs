@@ -8,7 +8,7 @@ use ceasefire_kernel_abi::sizes::{DEVICES, PAGE};
 use ceasefire_kernel_abi::{CREW, MAX_AGE, PROGRAMS, SCENARIOS, TICK};
 use clap::{value_parser, Args, Parser};
 
-use super::arch::{Arch, X86_64};
+use super::arch::{self, Arch, X86_64};
 use crate::failure::{ensure, Failure};
 use crate::one_of;
 
@@ -38,8 +38,8 @@ const FEW_CPUS: u64 = 8;
                   enough in time."
 )]
 pub(crate) struct Options {
-    /// The architecture: x86_64 if none is named, and both for --check.
-    #[arg(long, value_name = "NAME", value_parser = one_of(Arch::ALL, |arch| arch.name))]
+    /// The architecture: `x86_64` if none is named, and both for --check.
+    #[arg(long, value_name = "NAME", value_parser = one_of(arch::ALL, |arch| arch.name))]
     arch: Option<Arch>,
     /// Another QEMU than that of the search path.
     #[arg(long, value_name = "PATH")]
@@ -59,13 +59,13 @@ struct Chosen {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(PROGRAMS, |name| name))]
     program: Vec<&'static str>,
     /// The mechanisms, with commas; each program runs with each. `none` flushes nothing, to be caught [default: batched].
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(Mechanism::ALL, Mechanism::name))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(Mechanism::ALL, |mechanism| mechanism.name()))]
     mechanism: Vec<Mechanism>,
     /// The age in milliseconds that debts of lazy and all may reach; 0: no debts.
     #[arg(long, value_name = "MS", default_value_t = MAX_AGE, value_parser = max_age)]
     max_age: u64,
     /// A guard that the mechanism is left without, to be caught.
-    #[arg(long, value_name = "GUARD", value_parser = one_of(Without::ALL, Without::name))]
+    #[arg(long, value_name = "GUARD", value_parser = one_of(Without::ALL, |guard| guard.name()))]
     without: Option<Without>,
     /// The scenarios of `stale` that run, with commas [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(SCENARIOS, |name| name))]
@@ -181,7 +181,7 @@ impl Options {
     pub(super) fn architectures(&self) -> Result<Vec<Arch>, Failure> {
         let both = self.check && self.arch.is_none();
         ensure!(!both || self.qemu.is_none(), usage, "--check: with --qemu, name its --arch too");
-        Ok(if both { Arch::ALL.to_vec() } else { vec![self.arch.unwrap_or(X86_64)] })
+        Ok(if both { arch::ALL.to_vec() } else { vec![self.arch.unwrap_or(X86_64)] })
     }
 
     /// All runs, in order, if each of them is possible.
@@ -261,7 +261,11 @@ impl Options {
             (mechanism.broadcasts() || asid_bits == 0, format!("--asid-bits is for broadcast and all, not {mechanism}")),
             (!mechanism.broadcasts() || lacks.is_empty(), format!("--mechanism {mechanism}: {lacks}")),
         ])?;
-        self.chosen.compare.then(|| check_compared(run)).unwrap_or(Ok(()))
+        if self.chosen.compare {
+            check_compared(run)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -344,7 +348,7 @@ pub(super) mod tests {
         assert_eq!((run.kernel.asid_bits, run.arch.qemu), (8, "qemu-system-aarch64"));
         let architectures = |line| parse(line).unwrap().architectures().unwrap();
         assert_eq!(architectures("--arch aarch64"), [run.arch]);
-        assert_eq!(architectures("--check"), Arch::ALL);
+        assert_eq!(architectures("--check"), arch::ALL);
         assert_eq!(architectures("--check --arch x86_64"), [X86_64]);
     }
 

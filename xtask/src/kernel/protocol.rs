@@ -107,23 +107,18 @@ impl Ending {
     }
 
     /// In words.
+    #[rustfmt::skip]
     pub(super) fn words(&self) -> String {
         match self {
-            Self::Done => "done".to_owned(),
-            Self::Broken => "a rule was broken".to_owned(),
-            Self::Fault => "panic or fault".to_owned(),
-            Self::Hang => "hang".to_owned(),
-            Self::Silent(seconds) => {
-                format!("hang: no sign of any CPU in {seconds} s of processor time for each: QEMU was ended")
-            }
-            Self::Inconclusive => "inconclusive: not enough was tested in time".to_owned(),
-            Self::Refused => "the kernel refused its options".to_owned(),
-            Self::NoBoot(seconds) => {
-                format!("inconclusive: no program had begun after {seconds} s, and QEMU was ended")
-            }
-            Self::Timeout(seconds) => {
-                format!("inconclusive: not done after {seconds} s, and QEMU was ended")
-            }
+            Self::Done => "done".into(),
+            Self::Broken => "a rule was broken".into(),
+            Self::Fault => "panic or fault".into(),
+            Self::Hang => "hang".into(),
+            Self::Silent(time) => format!("hang: no sign of any CPU in {time} s of processor time for each: QEMU was ended"),
+            Self::Inconclusive => "inconclusive: not enough was tested in time".into(),
+            Self::Refused => "the kernel refused its options".into(),
+            Self::NoBoot(time) => format!("inconclusive: no program had begun after {time} s, and QEMU was ended"),
+            Self::Timeout(time) => format!("inconclusive: not done after {time} s, and QEMU was ended"),
             Self::Died(how) | Self::Wrong(how) => how.clone(),
         }
     }

@@ -2,6 +2,8 @@
 
 use serde_json::{json, Map, Value};
 
+use ceasefire_kernel_abi::options::Without;
+
 use super::options::Run;
 use super::protocol::{self, Ending};
 use super::watch::Record;
@@ -80,7 +82,7 @@ impl Report {
 }
 
 fn without(run: &Run) -> Option<&'static str> {
-    run.kernel.without.map(|guard| guard.name())
+    run.kernel.without.map(Without::name)
 }
 
 /// The first difference between the run in the kernel's result and the run that was requested, if any.

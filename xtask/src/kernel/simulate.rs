@@ -27,26 +27,10 @@ const FULL_RANGE: u64 = 1 << 20;
 /// The range is this part of the frames by default.
 const RANGE_PART: u64 = 8;
 
-/// A machine file, and the scale at which the machine is the kernel's.
-#[derive(Debug)]
-struct Machine {
-    text: String,
-    scale: f64,
-}
-
-/// The pages of the range; 0 is the program's own choice.
-fn range(pages: u64, frames: u64) -> u64 {
-    if pages == 0 {
-        frames / RANGE_PART
-    } else {
-        pages
-    }
-}
-
 /// Simulates a run of the kernel that had this many frames. Returns the simulator's report.
 pub(super) fn simulate(workspace: &Workspace, run: &Run, frames: u64) -> Result<Value, Failure> {
     let Options { program, mechanism, seed, .. } = run.kernel;
-    let Machine { text, scale } = machine(run, frames);
+    let (text, scale) = machine(run, frames);
     let file = workspace.target.join(format!("simulated-{program}-{mechanism}.toml"));
     fs::write(&file, text).at(&file)?;
     let mut command = workspace.cargo("run --release --quiet --package ceasefire-cli -- compare");
@@ -60,11 +44,11 @@ pub(super) fn simulate(workspace: &Workspace, run: &Run, frames: u64) -> Result<
     report.ok_or_else(|| Failure::new(format!("the simulator reported nothing of {program} {mechanism}")))
 }
 
-/// The kernel's machine for the simulator.
-fn machine(Run { cpus, kernel, .. }: &Run, frames: u64) -> Machine {
+/// The file of the kernel's machine for the simulator, and the scale at which it is the kernel's.
+fn machine(Run { cpus, kernel, .. }: &Run, frames: u64) -> (String, f64) {
     let (cpus, nodes, pages) = (*cpus, kernel.nodes as u64, kernel.pages);
     let scale = if kernel.program == "migrate" {
-        range(pages, frames) as f64 / FULL_RANGE as f64
+        (if pages == 0 { frames / RANGE_PART } else { pages }) as f64 / FULL_RANGE as f64
     } else {
         START_SCALE
     };
@@ -74,17 +58,14 @@ fn machine(Run { cpus, kernel, .. }: &Run, frames: u64) -> Machine {
     let mut text = format!(
         "{template}\n[topology]\nsource = \"the machine that the kernel ran on, before scale {scale}\"\nnodes = [\n"
     );
+    let each = frames / nodes;
     for node in 0..nodes {
         let own = (0..cpus).filter(|cpu| cpu * nodes / cpus == node).count();
+        let memory = format!("{{ value = {bytes}, unit = \"B\", source = \"{each} frames\" }}");
         // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "    {{ cpus = {own}, memory = {{ value = {bytes}, unit = \"B\", source = \"{} frames\" }} }},",
-            frames / nodes
-        );
+        let _ = writeln!(text, "    {{ cpus = {own}, memory = {memory} }},");
     }
-    text.push_str("]\n");
-    Machine { text, scale }
+    (text + "]\n", scale)
 }
 
 #[cfg(test)]
@@ -96,7 +77,7 @@ mod tests {
 
     /// The simulator's plan of a kernel's run.
     fn plan(line: &str, program: &str, frames: u64) -> Plan {
-        let Machine { text, scale } = machine(&run(&format!("{line} --program {program}")), frames);
+        let (text, scale) = machine(&run(&format!("{line} --program {program}")), frames);
         Plan {
             threads: None,
             lru_drain: None,

@@ -6,7 +6,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -52,14 +52,6 @@ pub(super) struct Record {
     pub(super) heard: Duration,
 }
 
-/// A line of QEMU's output.
-enum Written {
-    /// A line of the serial port.
-    Serial(String),
-    /// A line of QEMU itself, on standard error.
-    Own(String),
-}
-
 /// QEMU, which is ended on drop.
 struct Watched(Child);
 
@@ -80,18 +72,26 @@ pub(super) fn watch(
     let line = failure::line(command);
     let cannot_run = |error: std::io::Error| Failure::new(format!("cannot run `{line}`: {error}"));
     let start = Instant::now();
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut qemu = Watched(command.spawn().map_err(cannot_run)?);
-    let (sender, written) = mpsc::channel();
-    if let (Some(serial), Some(own)) = (qemu.0.stdout.take(), qemu.0.stderr.take()) {
-        read(serial, sender.clone(), Written::Serial);
-        read(own, sender, Written::Own);
+    let (sender, lines) = mpsc::channel();
+    if let Some(serial) = qemu.0.stdout.take() {
+        thread::spawn(move || read(serial, &sender));
     }
     let mut record = Record::new();
     let now = || Moment { elapsed: start.elapsed(), worked: processor_time(qemu.0.id()) };
-    let stopped = record.listen(&written, now, limits, say);
-    // If QEMU has ended, as it has when both streams end, its status is fixed and killing it changes nothing. If it
-    // only closed its streams, it can tell nothing more.
+    let stopped = loop {
+        if let Some(ending) = record.overdue(now(), limits) {
+            break Some(ending);
+        }
+        match lines.recv_timeout(LOOK) {
+            Ok(line) => record.hear(&line, now(), say),
+            Err(RecvTimeoutError::Disconnected) => break None,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    };
+    // If QEMU has ended, its status is fixed and killing it changes nothing. If it only closed the serial port, it can
+    // tell nothing more.
     let _ = qemu.0.kill();
     let status = qemu.0.wait().map_err(cannot_run)?;
     record.wall = start.elapsed();
@@ -104,28 +104,6 @@ impl Record {
     pub(super) fn new() -> Self {
         let (wall, heard) = (Duration::ZERO, Duration::ZERO);
         Self { ending: Ending::Done, result: None, failed: None, lacks: Vec::new(), boot: None, wall, heard }
-    }
-
-    /// Reads the output until QEMU has ended, or until a limit is reached, which is then returned.
-    fn listen(
-        &mut self,
-        written: &Receiver<Written>,
-        now: impl Fn() -> Moment,
-        limits: Limits,
-        say: &mut dyn FnMut(&str),
-    ) -> Option<Ending> {
-        loop {
-            let at = now();
-            if let Some(ending) = self.overdue(at, limits) {
-                return Some(ending);
-            }
-            match written.recv_timeout(LOOK) {
-                Ok(Written::Own(line)) => eprintln!("{line}"),
-                Ok(Written::Serial(line)) => self.hear(&line, now(), say),
-                Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-        }
     }
 
     /// Notes a line of the serial port, which is a sign of life.
@@ -167,21 +145,19 @@ impl Record {
     }
 }
 
-/// Sends every line of the stream, in a thread of its own, until the stream or the receiver ends.
-fn read(stream: impl Read + Send + 'static, sender: Sender<Written>, kind: fn(String) -> Written) {
-    thread::spawn(move || {
-        let mut stream = BufReader::new(stream);
-        let mut bytes = Vec::new();
-        while stream.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
-            // Without flushes programs print contents of other programs' pages, which must not control the terminal.
-            let is_strange = |letter: char| letter.is_control() && letter != '\t';
-            let line = String::from_utf8_lossy(&bytes).trim_end().replace(is_strange, "\u{fffd}");
-            if sender.send(kind(line)).is_err() {
-                return;
-            }
-            bytes.clear();
+/// Sends every line of the stream, until the stream or the receiver ends.
+fn read(stream: impl Read, sender: &Sender<String>) {
+    let mut stream = BufReader::new(stream);
+    let mut bytes = Vec::new();
+    while stream.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
+        // Without flushes programs print contents of other programs' pages, which must not control the terminal.
+        let is_strange = |letter: char| letter.is_control() && letter != '\t';
+        let line = String::from_utf8_lossy(&bytes).trim_end().replace(is_strange, "\u{fffd}");
+        if sender.send(line).is_err() {
+            return;
         }
-    });
+        bytes.clear();
+    }
 }
 
 /// The processor time that all threads of a process have used; none where the host does not tell.
@@ -296,7 +272,7 @@ mod tests {
         assert_eq!(record.ending.words(), "QEMU ended by itself: exit status: 1");
         assert_eq!((record.boot, record.since_user()), (None, None));
         assert!(run("kill -9 $$", LONG).ending.words().contains("signal: 9"));
-        // QEMU closes its streams and keeps running.
+        // QEMU closes the serial port and keeps running.
         let record = run("exec tail -f /dev/null >/dev/null 2>&1", LONG);
         assert!(record.ending.words().contains("signal: 9"));
     }

@@ -16,12 +16,12 @@ const IMAGE: &str = "arch/x86/boot/bzImage";
 /// The image of a kernel that [`run`] has made.
 pub(super) fn image(workspace: &Workspace, kernel: Kernel) -> Result<PathBuf, Failure> {
     let image = objects(workspace, kernel).join(IMAGE);
-    ensure!(image.is_file(), new, "the {} kernel is missing: `cargo xtask linux build`", kernel.name());
+    ensure!(image.is_file(), new, "the {} kernel is missing: `cargo xtask linux build`", kernel.name);
     Ok(image)
 }
 
 fn objects(workspace: &Workspace, kernel: Kernel) -> PathBuf {
-    workspace.target.join("linux").join(kernel.name()).join("build")
+    workspace.target.join("linux").join(kernel.name).join("build")
 }
 
 pub(super) fn run(workspace: &Workspace, kernel: Kernel) -> Result<(), Failure> {
@@ -38,7 +38,7 @@ pub(super) fn run(workspace: &Workspace, kernel: Kernel) -> Result<(), Failure> 
     let path = objects.join(".config");
     let tiny = fs::read_to_string(&path).at(&path)?;
     // The last line of an option counts.
-    fs::write(&path, format!("{tiny}{wanted}{}", kernel.options())).at(&path)?;
+    fs::write(&path, format!("{tiny}{wanted}{}", kernel.options)).at(&path)?;
     failure::run(&mut make("olddefconfig"))?;
     let jobs = thread::available_parallelism().map_or(1, usize::from);
     failure::run(make("bzImage").arg(format!("-j{jobs}")))

@@ -1,7 +1,7 @@
 //! Loads on the stock kernel and on the lazy one, boot by boot in turn.
 
 use super::guest::{succeeded, Boot, Guest};
-use super::Kernel;
+use super::COMPARED;
 use crate::failure::Failure;
 use crate::table;
 use crate::workspace::Workspace;
@@ -97,17 +97,17 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 }
 
 pub(super) fn run(workspace: &Workspace, boots: u32, loads: &[Load]) -> Result<(), Failure> {
-    let guest = Guest::make(workspace, &Kernel::COMPARED, None)?;
+    let guest = Guest::make(workspace, &COMPARED, None)?;
     let mut rows = Vec::new();
     for load in loads {
         let mut figures = [Vec::new(), Vec::new()];
         for boot in 0..boots {
-            for (kernel, results) in Kernel::COMPARED.into_iter().zip(&mut figures) {
+            for (kernel, results) in COMPARED.into_iter().zip(&mut figures) {
                 let asked = Boot { tiers: load.tiers, ..Boot::new(kernel, load.command) };
                 let output = guest.run(&asked)?;
                 succeeded(&output)?;
                 let (figure, made_of) = load.figure.of(&output)?;
-                println!("{} boot {} {}: {made_of}", load.name, boot + 1, kernel.name());
+                println!("{} boot {} {}: {made_of}", load.name, boot + 1, kernel.name);
                 results.push(figure);
             }
         }

@@ -4,14 +4,14 @@
 //! test and the reports of the kernel. `without` has the guard, the operation, the ticks, findings, reports and seconds.
 
 use super::guest::{succeeded, Boot, Guest};
-use super::Kernel;
+use super::DEBUG;
 use crate::failure::{ensure, Failure};
 use crate::table;
 use crate::workspace::Workspace;
 
 pub(super) fn run(workspace: &Workspace, seconds: u32) -> Result<(), Failure> {
-    let guest = Guest::make(workspace, &[Kernel::Debug], None)?;
-    let output = guest.run(&Boot::new(Kernel::Debug, &format!("guards {seconds}")))?;
+    let guest = Guest::make(workspace, &[DEBUG], None)?;
+    let output = guest.run(&Boot::new(DEBUG, &format!("guards {seconds}")))?;
     print!("{output}");
     let result = judge(&output)?;
     println!();

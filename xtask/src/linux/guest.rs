@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{build, Kernel};
+use super::{build, Kernel, KERNELS};
 use crate::failure::{self, ensure, Failure};
 use crate::guests;
 use crate::one_of;
@@ -27,7 +27,7 @@ const ENDS: &str = "---- ends";
 /// What is booted, and the command that runs there.
 #[derive(Debug, PartialEq, Eq, clap::Parser)]
 pub(crate) struct Boot {
-    #[arg(value_parser = one_of(Kernel::ALL, Kernel::name))]
+    #[arg(value_parser = one_of(KERNELS, |kernel| kernel.name))]
     pub(super) kernel: Kernel,
     /// Makes the second node slow, so that the kernel demotes pages to it.
     #[arg(long)]
@@ -95,10 +95,7 @@ impl<'a> Guest<'a> {
     pub(super) fn run(&self, boot: &Boot) -> Result<String, Failure> {
         let Boot { kernel, tiers, parameters, command } = boot;
         let image = build::image(self.workspace, *kernel)?;
-        let lazy = match kernel {
-            Kernel::Stock | Kernel::Off => "",
-            Kernel::Lazy | Kernel::Debug => " sysctl.vm.lazy_unmap=1",
-        };
+        let lazy = if kernel.options.is_empty() { "" } else { " sysctl.vm.lazy_unmap=1" };
         let demotion = if *tiers { " demotion=1" } else { "" };
         // The command travels as one variable of the first program's environment: no space may stand in it.
         let append = format!(

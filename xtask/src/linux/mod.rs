@@ -24,41 +24,24 @@ const VERSION: &str = "7.2";
 
 /// A kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kernel {
-    /// As Debian has it.
-    Stock,
-    /// With the series, and with the configuration of the stock kernel.
-    Off,
-    /// With the series, and `CONFIG_LAZY_UNMAP`.
-    Lazy,
-    /// The same with `CONFIG_DEBUG_LAZY_UNMAP`.
-    Debug,
-}
-
-impl Kernel {
-    const ALL: &'static [Self] = &[Self::Stock, Self::Off, Self::Lazy, Self::Debug];
-
-    /// Those of which one must do as well as the other.
-    const COMPARED: [Self; 2] = [Self::Stock, Self::Lazy];
-
+pub(crate) struct Kernel {
+    name: &'static str,
     /// What its configuration has beyond that of the stock kernel.
-    fn options(self) -> &'static str {
-        match self {
-            Self::Stock | Self::Off => "",
-            Self::Lazy => "CONFIG_LAZY_UNMAP=y\n",
-            Self::Debug => "CONFIG_LAZY_UNMAP=y\nCONFIG_DEBUG_LAZY_UNMAP=y\n",
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Stock => "stock",
-            Self::Off => "off",
-            Self::Lazy => "lazy",
-            Self::Debug => "debug",
-        }
-    }
+    options: &'static str,
 }
+
+/// As Debian has it.
+const STOCK: Kernel = Kernel { name: "stock", options: "" };
+/// With the series, and with the configuration of the stock kernel.
+const OFF: Kernel = Kernel { name: "off", options: "" };
+/// With the series, and `CONFIG_LAZY_UNMAP`.
+const LAZY: Kernel = Kernel { name: "lazy", options: "CONFIG_LAZY_UNMAP=y\n" };
+/// The same, and the kernel checks itself.
+const DEBUG: Kernel = Kernel { name: "debug", options: "CONFIG_LAZY_UNMAP=y\nCONFIG_DEBUG_LAZY_UNMAP=y\n" };
+
+const KERNELS: &[Kernel] = &[STOCK, OFF, LAZY, DEBUG];
+/// Those of which one must do as well as the other.
+const COMPARED: [Kernel; 2] = [STOCK, LAZY];
 
 /// What is to be done.
 #[derive(Debug, clap::Subcommand)]
@@ -90,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     match options {
         Options::Fetch => source::fetch(&workspace),
-        Options::Build => Kernel::ALL.iter().try_for_each(|kernel| build::run(&workspace, *kernel)),
+        Options::Build => KERNELS.iter().try_for_each(|kernel| build::run(&workspace, *kernel)),
         Options::Boot(boot) => {
             let guest = Guest::make(&workspace, &[boot.kernel], None)?;
             print!("{}", guest.run(boot)?);
@@ -112,12 +95,12 @@ mod tests {
     fn the_words_after_a_kernel_are_the_command() {
         let boot: Boot = crate::parse("--append nosmp --tiers lazy cat -n /proc/version").unwrap();
         let expected = Boot {
-            kernel: Kernel::Lazy,
+            kernel: LAZY,
             tiers: true,
             parameters: "nosmp".to_owned(),
             command: ["cat", "-n", "/proc/version"].map(str::to_owned).into(),
         };
         assert_eq!(boot, expected);
-        assert_eq!(crate::parse::<Boot>("stock").unwrap(), Boot::new(Kernel::Stock, "sh"));
+        assert_eq!(crate::parse::<Boot>("stock").unwrap(), Boot::new(STOCK, "sh"));
     }
 }

@@ -4,15 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Kernel, VERSION};
+use super::{Kernel, LAZY, STOCK, VERSION};
 use crate::failure::{self, ensure, At as _, Failure};
 use crate::guests;
 use crate::workspace::Workspace;
 
 /// The folder of a kernel's sources.
 fn folder(workspace: &Workspace, kernel: Kernel) -> PathBuf {
-    let copy = if kernel == Kernel::Stock { Kernel::Stock } else { Kernel::Lazy };
-    workspace.target.join("linux").join(copy.name()).join("source")
+    let copy = if kernel == STOCK { STOCK } else { LAZY };
+    workspace.target.join("linux").join(copy.name).join("source")
 }
 
 /// The same, if [`fetch`] has brought them.
@@ -42,20 +42,20 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
     let _ = fs::remove_dir_all(&unpacked);
     guests::unpack(&[package], &unpacked)?;
     let archive = guests::file(&unpacked, "*/linux-source-*.tar.xz")?;
-    for kernel in [Kernel::Stock, Kernel::Lazy] {
+    for kernel in [STOCK, LAZY] {
         let folder = folder(workspace, kernel);
         let _ = fs::remove_dir_all(&folder);
         guests::make(&folder)?;
         let mut tar = Command::new("tar");
         failure::run(tar.arg("xf").arg(&archive).args(["--strip-components", "1", "-C"]).arg(&folder))?;
     }
-    let lazy = folder(workspace, Kernel::Lazy);
+    let lazy = folder(workspace, LAZY);
     apply(&series(workspace)?, &lazy, &lazy)
 }
 
 /// Applies the series to copies of the files that it changes, if [`fetch`] has brought them. Returns whether it has.
 pub(crate) fn check(workspace: &Workspace) -> Result<bool, Failure> {
-    let Ok(source) = fetched(workspace, Kernel::Stock) else { return Ok(false) };
+    let Ok(source) = fetched(workspace, STOCK) else { return Ok(false) };
     let copies = workspace.target.join("linux/check");
     let _ = fs::remove_dir_all(&copies);
     let patches = series(workspace)?;

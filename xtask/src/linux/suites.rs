@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::guest::{succeeded, Boot, Guest};
-use super::{source, Kernel};
+use super::{source, Kernel, COMPARED, LAZY, STOCK};
 use crate::failure::{self, ensure, Failure};
 use crate::guests;
 use crate::table;
@@ -31,16 +31,16 @@ type Said = BTreeMap<String, String>;
 pub(super) fn run(workspace: &Workspace) -> Result<(), Failure> {
     let files = workspace.target.join("linux/suites");
     collect(workspace, &files)?;
-    let guest = Guest::make(workspace, &Kernel::COMPARED, Some(&files))?;
+    let guest = Guest::make(workspace, &COMPARED, Some(&files))?;
     let said = |kernel: Kernel| {
         // Some tests are of huge pages.
         let parameters = "transparent_hugepage=madvise".to_owned();
         let boot = Boot { parameters, ..Boot::new(kernel, &format!("suites {SECONDS}")) };
         let output = guest.run(&boot)?;
-        println!("---- {}\n{output}", kernel.name());
+        println!("---- {}\n{output}", kernel.name);
         succeeded(&output).map(|()| results(&output))
     };
-    let (rows, differ) = compare(&said(Kernel::Stock)?, &said(Kernel::Lazy)?);
+    let (rows, differ) = compare(&said(STOCK)?, &said(LAZY)?);
     print!("\n{}", table::format(["program", "stock", "lazy"], &rows));
     ensure!(differ.is_empty(), inconclusive, "the kernels differ in: {}", differ.join(", "));
     Ok(())
@@ -49,7 +49,7 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), Failure> {
 /// Builds Linux's tests and puts them, stress-ng and their libraries into a folder.
 fn collect(workspace: &Workspace, files: &Path) -> Result<(), Failure> {
     ensure!(Path::new(STRESS).is_file(), new, "{STRESS} is missing: install Debian's `stress-ng`");
-    let source = source::fetched(workspace, Kernel::Stock)?;
+    let source = source::fetched(workspace, STOCK)?;
     let headers = workspace.target.join("linux/headers");
     guests::make(&headers)?;
     let made = |target: &str| format!("{target}={}", headers.display());
