@@ -60,16 +60,16 @@ const CHECK: &str = include_str!("page/check.js");
 
 /// Makes the pages and checks them.
 pub(crate) fn run() -> Result<(), Failure> {
-    let browser = Browser::find()?;
+    let browser = find()?;
     let workspace = Workspace::load()?;
     let folder = workspace.target.join("page");
     fs::create_dir_all(&folder).at(&folder)?;
-    PAGES.iter().try_for_each(|page| check(page, &browser, &workspace, &folder))
+    PAGES.iter().try_for_each(|page| check(page, browser, &workspace, &folder))
 }
 
 fn check(
     Page { name, compare, parts }: &Page,
-    browser: &Browser,
+    browser: &str,
     workspace: &Workspace,
     folder: &Path,
 ) -> Result<(), Failure> {
@@ -84,7 +84,7 @@ fn check(
 
     let frames = folder.join(format!("{name}-frames.html"));
     fs::write(&frames, framed(&text)).at(&frames)?;
-    let report = report(&browser.dom(&frames, folder)?)?;
+    let report = report(&open(browser, &frames, &["--dump-dom"])?)?;
     let faults = faults(&report)?;
     ensure!(faults.is_empty(), new, "{}:\n{}", page.display(), faults.join("\n"));
     let figures =
@@ -92,7 +92,8 @@ fn check(
     println!("==> {figures} figures laid out at {WIDTHS:?} CSS pixels, {}", SCHEMES.join(" and "));
 
     let paper = folder.join(format!("{name}.pdf"));
-    browser.print(&page, &paper, folder)?;
+    let print = format!("--print-to-pdf={}", paper.display());
+    open(browser, &page, &[&print, "--no-pdf-header-footer"])?;
     let bytes = fs::read(&paper).at(&paper)?;
     let pages = pages(&bytes);
     ensure!(pages > 0, new, "{}: no pages", paper.display());
@@ -100,7 +101,8 @@ fn check(
     ensure!(size <= PRINTED, new, "{}: {size} bytes, at most {PRINTED}", paper.display());
     println!("==> printed on {pages} pages, {} kB: {}", size / 1000, paper.display());
     let picture = folder.join(format!("{name}.png"));
-    browser.picture(&page, &picture, folder)?;
+    let shoot = format!("--screenshot={}", picture.display());
+    open(browser, &page, &[&shoot, "--window-size=1280,4000"])?;
     println!("==> {}", picture.display());
     Ok(())
 }
@@ -173,47 +175,25 @@ const FLAGS: &str =
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
     --disable-component-update --disable-sync --hide-scrollbars --virtual-time-budget=5000";
 
-/// Headless Chromium from the command line. Each call starts a browser of its own, with an empty profile and without
-/// network.
-struct Browser(&'static str);
+/// The name of the first browser that is installed.
+fn find() -> Result<&'static str, Failure> {
+    let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+    let found = NAMES.into_iter().find(is_there);
+    found.ok_or_else(|| Failure::new("no browser is installed: install Debian's `chromium`"))
+}
 
-impl Browser {
-    /// The first that is installed.
-    fn find() -> Result<Self, Failure> {
-        let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
-        let found = NAMES.into_iter().find(is_there);
-        found.map(Self).ok_or_else(|| Failure::new("no browser is installed: install Debian's `chromium`"))
-    }
-
-    /// The document of a page, after its scripts have run.
-    fn dom(&self, page: &Path, folder: &Path) -> Result<String, Failure> {
-        self.open(page, folder, &["--dump-dom".into()])
-    }
-
-    /// Prints a page to a PDF.
-    fn print(&self, page: &Path, to: &Path, folder: &Path) -> Result<(), Failure> {
-        let to = format!("--print-to-pdf={}", to.display());
-        self.open(page, folder, &[to, "--no-pdf-header-footer".into()]).map(drop)
-    }
-
-    /// A picture of a page on a desktop screen.
-    fn picture(&self, page: &Path, to: &Path, folder: &Path) -> Result<(), Failure> {
-        let to = format!("--screenshot={}", to.display());
-        self.open(page, folder, &[to, "--window-size=1280,4000".into()]).map(drop)
-    }
-
-    fn open(&self, page: &Path, folder: &Path, options: &[String]) -> Result<String, Failure> {
-        let profile = folder.join(format!("profile-{}", std::process::id()));
-        // A leftover of an earlier process with the same number.
-        let _ = fs::remove_dir_all(&profile);
-        let mut command = Command::new("timeout");
-        command.args(["--kill-after=5", PATIENCE]).arg(self.0).args(FLAGS.split_whitespace());
-        command.arg(format!("--user-data-dir={}", profile.display())).args(options).arg(page);
-        let output = failure::output(&mut command);
-        // A profile that stays does no harm.
-        let _ = fs::remove_dir_all(&profile);
-        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
-    }
+/// Opens a page in headless Chromium, with an empty profile and without network, and returns what that prints.
+fn open(browser: &str, page: &Path, options: &[&str]) -> Result<String, Failure> {
+    let profile = page.with_extension(format!("profile-{}", std::process::id()));
+    // A leftover of an earlier process with the same number.
+    let _ = fs::remove_dir_all(&profile);
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", PATIENCE, browser]).args(FLAGS.split_whitespace());
+    command.arg(format!("--user-data-dir={}", profile.display())).args(options).arg(page);
+    let output = failure::output(&mut command);
+    // A profile that stays does no harm.
+    let _ = fs::remove_dir_all(&profile);
+    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::process::ExitStatus;
 
 use ceasefire_kernel_abi::status::{self, of_qemu};
 use ceasefire_kernel_abi::LACKS;
-use serde_json::{Map, Value};
 
 /// A line of the serial port.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,14 +34,6 @@ impl<'a> Line<'a> {
                 .or_else(|| after(LACKS).map(Self::Lacks))
                 .unwrap_or(Self::Text),
         }
-    }
-}
-
-/// The fields of a result.
-pub(super) fn fields(result: &str) -> Option<Map<String, Value>> {
-    match serde_json::from_str(result) {
-        Ok(Value::Object(fields)) => Some(fields),
-        _ => None,
     }
 }
 
@@ -146,14 +137,6 @@ mod tests {
             ("", Line::Text),
         ] {
             assert_eq!(Line::read(line), expected, "{line}");
-        }
-    }
-
-    #[test]
-    fn a_result_is_an_object() {
-        assert_eq!(fields("{\"ticks\":3}").unwrap()["ticks"], 3);
-        for wrong in ["", "3", "[]", "{\"ticks\":"] {
-            assert_eq!(fields(wrong), None, "{wrong}");
         }
     }
 

@@ -1,11 +1,10 @@
 //! The outcome of one run.
 
+use ceasefire_kernel_abi::options::Without;
 use serde_json::{json, Map, Value};
 
-use ceasefire_kernel_abi::options::Without;
-
 use super::options::Run;
-use super::protocol::{self, Ending};
+use super::protocol::Ending;
 use super::watch::Record;
 
 /// Programs that measure something. A run of one of them without a result is a failure.
@@ -26,7 +25,8 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn new(run: Run, record: Record) -> Self {
-        let fields = record.result.as_deref().map(protocol::fields);
+        let fields =
+            record.result.as_deref().map(|result| serde_json::from_str::<Map<String, Value>>(result).ok());
         let wrong = || match &fields {
             _ if record.failed.is_some() => Some("it was done, but FAILED before".to_owned()),
             None if MEASURED.contains(&run.kernel.program) => {
@@ -157,6 +157,7 @@ pub(super) mod tests {
         for (line, result, expected) in [
             ("", None, "it was done, but gave no RESULT"),
             ("", Some("{\"cpus\":"), "its RESULT is not a JSON object"),
+            ("", Some("[]"), "its RESULT is not a JSON object"),
             ("--cpus 16", Some(RESULT), "it ran with cpus 8, not 16"),
             ("--arch aarch64", Some(RESULT), "it ran with arch \"x86_64\", not \"aarch64\""),
             ("--mechanism lazy --max-age 40", Some(LAZY), "it ran with max_age_ms 30, not 40"),

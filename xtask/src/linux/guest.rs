@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{build, Kernel, KERNELS};
+use super::{source, Kernel, KERNELS};
 use crate::failure::{self, ensure, Failure};
 use crate::guests;
 use crate::one_of;
@@ -61,7 +61,7 @@ impl<'a> Guest<'a> {
         kernels: &[Kernel],
         files: Option<&Path>,
     ) -> Result<Self, Failure> {
-        kernels.iter().try_for_each(|kernel| build::image(workspace, *kernel).map(|_| ()))?;
+        kernels.iter().try_for_each(|kernel| source::image(workspace, *kernel).map(|_| ()))?;
         let folder = workspace.target.join("linux/guest");
         let root = folder.join("root");
         for name in ["bin", "proc", "sys", "dev", "tmp", "mnt"] {
@@ -94,7 +94,7 @@ impl<'a> Guest<'a> {
     /// Boots a kernel, runs the command and returns what it printed.
     pub(super) fn run(&self, boot: &Boot) -> Result<String, Failure> {
         let Boot { kernel, tiers, parameters, command } = boot;
-        let image = build::image(self.workspace, *kernel)?;
+        let image = source::image(self.workspace, *kernel)?;
         let lazy = if kernel.options.is_empty() { "" } else { " sysctl.vm.lazy_unmap=1" };
         let demotion = if *tiers { " demotion=1" } else { "" };
         // The command travels as one variable of the first program's environment: no space may stand in it.

@@ -1,10 +1,8 @@
 //! `cargo xtask linux`: the series of `ports/linux/` on Linux's own sources, in QEMU.
 //!
-//! `source` fetches Debian's sources of Linux and applies the series to a second copy. `build` makes a kernel of each,
-//! with one configuration. `guest` boots one and runs a program in it. `compare` boots stock and lazy in turn and counts.
+//! `source` fetches Debian's sources of Linux, applies the series to a second copy, and builds kernels. `guest` boots one and runs a program in it. `compare` boots stock and lazy in turn and counts.
 //! `guards` runs the selftest, with each guard of the series taken away in turn. `suites` runs the tests of others.
 
-mod build;
 mod compare;
 mod guards;
 mod guest;
@@ -73,7 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     match options {
         Options::Fetch => source::fetch(&workspace),
-        Options::Build => KERNELS.iter().try_for_each(|kernel| build::run(&workspace, *kernel)),
+        Options::Build => KERNELS.iter().try_for_each(|kernel| source::build(&workspace, *kernel)),
         Options::Boot(boot) => {
             let guest = Guest::make(&workspace, &[boot.kernel], None)?;
             print!("{}", guest.run(boot)?);
