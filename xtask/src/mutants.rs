@@ -35,24 +35,17 @@ struct Subject {
 /// seconds after which a test hangs.
 type Pass = (&'static str, &'static [&'static str], u32);
 
+#[rustfmt::skip]
 const SUBJECTS: &[Subject] = &[
     Subject {
         folder: "engine",
         package: "ceasefire",
-        passes: &[
-            ("ceasefire", &["random_"], 60),
-            ("ceasefire", &[], 600),
-            ("ceasefire-adversary", &[], 1200),
-        ],
+        passes: &[("ceasefire", &["random_"], 60), ("ceasefire", &[], 600), ("ceasefire-adversary", &[], 1200)],
     },
     Subject {
         folder: "memory",
         package: "ceasefire-memory",
-        passes: &[
-            ("ceasefire-memory", LONG_IN_MEMORY, 40),
-            ("ceasefire-memory", &["threads::"], 300),
-            ("ceasefire-memory", &[], 1800),
-        ],
+        passes: &[("ceasefire-memory", LONG_IN_MEMORY, 40), ("ceasefire-memory", &["threads::"], 300), ("ceasefire-memory", &[], 1800)],
     },
 ];
 
@@ -99,10 +92,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let mut list = workspace.cargo(&format!("mutants --list --package {}", subject.package));
     let all = names(&failure::stdout(&mut list)?);
     let file = workspace.root.join(subject.folder).join("mutants.txt");
-    let explained = Explained::read(&fs::read_to_string(&file).at(&file)?);
-    explained.exist_in(&all)?;
+    let explained = explained(&fs::read_to_string(&file).at(&file)?);
+    exist(&explained, &all)?;
     check_patterns(&workspace)?;
-    println!("{} mutants, {} explained", all.len(), explained.0.values().sum::<usize>());
+    println!("{} mutants, {} explained", all.len(), explained.values().sum::<usize>());
     if options.check {
         return Ok(());
     }
@@ -130,7 +123,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         }
     }
     println!("{} tested, {} survive", report.tested.len(), report.survivors.len());
-    explained.compare(&report.tested, &report.survivors)
+    compare(&explained, &report)
 }
 
 /// The command of a pass, with these options and the arguments of the test programs.
@@ -190,48 +183,43 @@ fn tally(names: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
     tally
 }
 
-/// The mutants that survive for a known reason, without line and column, and how often each is there.
-#[derive(Debug)]
-struct Explained(BTreeMap<String, usize>);
+/// The mutants of a list that survive for a known reason, without line and column, and how often each is there.
+fn explained(list: &str) -> BTreeMap<String, usize> {
+    let names = list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    tally(names.map(str::to_owned))
+}
 
-impl Explained {
-    fn read(list: &str) -> Self {
-        let names = list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-        Self(tally(names.map(str::to_owned)))
-    }
+/// Fails if an explanation is of no mutant.
+fn exist(explained: &BTreeMap<String, usize>, mutants: &[String]) -> Result<(), Failure> {
+    let there = tally(mutants.iter().map(|name| lasting(name)));
+    let gone = explained.iter().filter_map(|(name, count)| {
+        let found = there.get(name).copied().unwrap_or_default();
+        let words = || format!("the list has {count} of `{name}`, and the sources have {found}");
+        (found < *count).then(words)
+    });
+    all_right(gone.collect())
+}
 
-    /// Fails if an explanation is of no mutant.
-    fn exist_in(&self, mutants: &[String]) -> Result<(), Failure> {
-        let there = tally(mutants.iter().map(|name| lasting(name)));
-        let mut wrong = Vec::new();
-        for (name, count) in &self.0 {
-            let found = there.get(name).copied().unwrap_or_default();
-            if found < *count {
-                wrong.push(format!("the list has {count} of `{name}`, and the sources have {found}"));
-            }
-        }
-        ensure!(wrong.is_empty(), new, "mutants:\n{}", wrong.join("\n"));
-        Ok(())
-    }
+/// Fails if a survivor has no explanation, or if an explained mutant was tested and is no survivor.
+fn compare(
+    explained: &BTreeMap<String, usize>,
+    Report { tested, survivors }: &Report,
+) -> Result<(), Failure> {
+    let [tested, survived] = [tested, survivors].map(|names| tally(names.iter().map(|name| lasting(name))));
+    let unexplained = survived.iter().filter_map(|(name, count)| {
+        let listed = explained.get(name).copied().unwrap_or_default();
+        let words = || format!("{name}: survives {count} times, and the list has it {listed} times");
+        (listed < *count).then(words)
+    });
+    // Several mutants of one function may be alike, and a shard may hold some of them.
+    let is_noticed = |name: &&String| tested.contains_key(*name) && !survived.contains_key(*name);
+    let noticed = explained.keys().filter(is_noticed).map(|name| format!("a test notices `{name}`"));
+    all_right(unexplained.chain(noticed).collect())
+}
 
-    /// Fails if a survivor has no explanation, or if an explained mutant was tested and is no survivor.
-    fn compare(&self, tested: &[String], survivors: &[String]) -> Result<(), Failure> {
-        let [tested, survived] =
-            [tested, survivors].map(|names| tally(names.iter().map(|name| lasting(name))));
-        let mut wrong = Vec::new();
-        for (name, count) in &survived {
-            let listed = self.0.get(name).copied().unwrap_or_default();
-            if listed < *count {
-                wrong.push(format!("{name}: survives {count} times, and the list has it {listed} times"));
-            }
-        }
-        // Several mutants of one function may be alike, and a shard may hold some of them.
-        for name in self.0.keys().filter(|name| tested.contains_key(*name) && !survived.contains_key(*name)) {
-            wrong.push(format!("a test notices `{name}`"));
-        }
-        ensure!(wrong.is_empty(), new, "mutants:\n{}", wrong.join("\n"));
-        Ok(())
-    }
+fn all_right(wrong: Vec<String>) -> Result<(), Failure> {
+    ensure!(wrong.is_empty(), new, "mutants:\n{}", wrong.join("\n"));
+    Ok(())
 }
 
 /// Checks that each pattern of the configuration leaves out a mutant.
@@ -294,17 +282,17 @@ mod tests {
     #[test]
     fn an_explanation_of_no_mutant_is_refused() {
         let here = names("a.rs:4:7: replace < with <= in f\na.rs:9:1: x\n");
-        Explained::read("a.rs: x\n").exist_in(&here).unwrap();
-        Explained::read("a.rs: x\na.rs: x\n").exist_in(&here).unwrap_err();
-        Explained::read("a.rs: y\n").exist_in(&here).unwrap_err();
+        exist(&explained("a.rs: x\n"), &here).unwrap();
+        exist(&explained("a.rs: x\na.rs: x\n"), &here).unwrap_err();
+        exist(&explained("a.rs: y\n"), &here).unwrap_err();
     }
 
     #[test]
     fn survivors_and_explanations_must_be_the_same() {
         let all = names("a.rs:8:1: x\na.rs:9:1: x\n");
         let survive = |list: &str, survivors: &str| {
-            let compared = Explained::read(list).compare(&all, &names(survivors));
-            compared.map_err(|failure| failure.to_string())
+            let report = Report { tested: all.clone(), survivors: names(survivors) };
+            compare(&explained(list), &report).map_err(|failure| failure.to_string())
         };
         survive("# list\na.rs: x\n", "a.rs:9:1: x\n").unwrap();
         let unexplained = survive("a.rs: x\n", "a.rs:8:1: x\na.rs:9:1: x\n").unwrap_err();
@@ -314,7 +302,7 @@ mod tests {
         );
         assert!(survive("a.rs: x\n", "").unwrap_err().contains("a test notices `a.rs: x`"));
         // What a shard leaves out needs no survivor.
-        Explained::read("a.rs: x\n").compare(&[], &[]).unwrap();
+        compare(&explained("a.rs: x\n"), &Report::default()).unwrap();
     }
 
     #[test]

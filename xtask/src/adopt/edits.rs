@@ -11,23 +11,18 @@ use toml::{Table, Value};
 use crate::failure::{At as _, Failure};
 
 /// A change of one place in a file.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Edit {
     /// The file's path inside the other project.
     pub(super) file: String,
     /// The line without indentation, which occurs once in the file.
     line: String,
-    place: Place,
+    /// Whether the place begins below the line, and how many lines the text replaces there. Their SHA-256, if they are
+    /// several.
+    below: bool,
+    replaced: usize,
+    sum: Option<String>,
     text: String,
-}
-
-/// The place of the new text.
-#[derive(Debug, PartialEq, Eq)]
-enum Place {
-    Above,
-    Below,
-    /// It takes the place of so many lines. Their SHA-256, if they are more than the one that is named.
-    Instead(usize, Option<String>),
 }
 
 /// Reads a list of edits.
@@ -44,21 +39,18 @@ fn read_one(edit: &Value) -> Result<Edit, &'static str> {
     let lines =
         edit.get("lines").map_or(Some(1), |lines| lines.as_integer().and_then(|lines| lines.try_into().ok()));
     let lines: usize = lines.filter(|lines| *lines > 0).ok_or("`lines` must be at least 1")?;
-    let (place, new) = match (text("above"), text("below"), text("instead"), text("sha256")) {
-        (Some(above), None, None, _) => (Place::Above, above),
-        (None, Some(below), None, _) => (Place::Below, below),
-        (None, None, Some(_), sum) if (lines > 1) != sum.is_some() => {
+    let sum = text("sha256");
+    let (below, replaced, new) = match (text("above"), text("below"), text("instead")) {
+        (Some(above), None, None) => (false, 0, above),
+        (None, Some(below), None) => (true, 0, below),
+        (None, None, Some(_)) if (lines > 1) != sum.is_some() => {
             return Err("several `lines` need their `sha256`, one line needs none");
         }
-        (None, None, Some(instead), sum) => (Place::Instead(lines, sum), instead),
+        (None, None, Some(instead)) => (false, lines, instead),
         _ => return Err("needs one of `above`, `below` and `instead`"),
     };
-    Ok(Edit {
-        file: text("file").ok_or("has no `file`")?,
-        line: text("line").ok_or("has no `line`")?,
-        place,
-        text: new,
-    })
+    let (file, line) = (text("file").ok_or("has no `file`")?, text("line").ok_or("has no `line`")?);
+    Ok(Edit { file, line, below, replaced, sum, text: new })
 }
 
 impl Edit {
@@ -68,28 +60,22 @@ impl Edit {
     }
 
     fn applied(&self, source: &str) -> Result<String, String> {
-        let Self { line, place, text, .. } = self;
+        let Self { line, replaced, .. } = self;
         let lines: Vec<&str> = source.lines().collect();
         let found: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].trim() == line).collect();
         let &[at] = found.as_slice() else {
             return Err(format!("the line `{line}` occurs {} times, not once", found.len()));
         };
-        let replaced = match place {
-            Place::Above => at..at,
-            Place::Below => at + 1..at + 1,
-            Place::Instead(count, sum) => {
-                let part = lines.get(at..at + count);
-                let part =
-                    part.ok_or_else(|| format!("it ends before the {count} lines from `{line}` on"))?;
-                let is = hash(part);
-                if sum.as_ref().is_some_and(|sum| *sum != is) {
-                    return Err(format!("the {count} lines from `{line}` on have SHA-256 {is}"));
-                }
-                at..at + count
-            }
-        };
-        let new = text.trim_end_matches('\n');
-        Ok([&lines[..replaced.start], &[new], &lines[replaced.end..], &[""]].concat().join("\n"))
+        let start = at + usize::from(self.below);
+        let end = start + replaced;
+        let part = lines.get(start..end);
+        let part = part.ok_or_else(|| format!("it ends before the {replaced} lines from `{line}` on"))?;
+        let is = hash(part);
+        if self.sum.as_ref().is_some_and(|sum| *sum != is) {
+            return Err(format!("the {replaced} lines from `{line}` on have SHA-256 {is}"));
+        }
+        let new = self.text.trim_end_matches('\n');
+        Ok([&lines[..start], &[new], &lines[end..], &[""]].concat().join("\n"))
     }
 }
 

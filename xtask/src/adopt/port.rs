@@ -65,7 +65,7 @@ const BOCHS: [(&str, &str); 7] = [
 pub(super) struct Ostd {
     arch: Arch,
     /// Whether Bochs boots it, whose processors have PCIDs, and not QEMU. It boots from a disc, and is much slower.
-    bochs: bool,
+    pub(super) bochs: bool,
     /// This repository, and its folder for the port.
     root: PathBuf,
     ours: PathBuf,
@@ -122,19 +122,6 @@ impl Ostd {
         let tool = tool(&channel, &made)?;
         let published = fetch(&channel, &made)?;
         Ok(Self { arch, bochs, root: workspace.root, ours, made, published, tool })
-    }
-
-    pub(super) const fn is_in_bochs(&self) -> bool {
-        self.bochs
-    }
-
-    /// The argument that makes scenarios short where the emulator is slow.
-    pub(super) const fn rounds(&self) -> &'static str {
-        if self.bochs {
-            "--kcmd-args=rounds=10"
-        } else {
-            ""
-        }
     }
 
     /// Writes a copy with these layers and those of the architecture, and returns its folder. Files that are the same

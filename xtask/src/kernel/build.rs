@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::arch::Arch;
 use super::options::MOST_CPUS;
-use crate::failure::{self, ensure, Failure};
+use crate::failure::{self, Failure};
 use crate::workspace::Workspace;
 
 /// The images that the machine boots.
@@ -30,7 +30,7 @@ pub(super) fn build_both(workspace: &Workspace, arch: Arch) -> Result<Builds, Fa
 pub(super) fn build(workspace: &Workspace, arch: Arch, sabotaged: bool) -> Result<Images, Failure> {
     let target = arch.target;
     if !has_target(workspace, target)? {
-        install_target(target)?;
+        failure::run(Command::new("rustup").args(["target", "add", target]))?;
     }
     let packages = "--package ceasefire-kernel --package ceasefire-kernel-programs";
     let line = format!("build --profile checked {packages} --target {target}");
@@ -54,10 +54,4 @@ fn has_target(workspace: &Workspace, target: &str) -> Result<bool, Failure> {
     let mut ask = Command::new("rustc");
     ask.args(["--print", "target-libdir", "--target", target]).current_dir(&workspace.root);
     Ok(Path::new(failure::stdout(&mut ask)?.trim()).is_dir())
-}
-
-fn install_target(target: &str) -> Result<(), Failure> {
-    let has_rustup = Command::new("rustup").arg("--version").output().is_ok();
-    ensure!(has_rustup, new, "Rust's target {target} is missing, and so is rustup, which would add it");
-    failure::run(Command::new("rustup").args(["target", "add", target]))
 }

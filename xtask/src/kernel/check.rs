@@ -26,16 +26,8 @@ enum Must {
     Fail(Ending, &'static str),
 }
 
-/// Runs, by their command line, with the expected outcome of each.
-struct Case {
-    on: &'static [Arch],
-    options: &'static str,
-    must: Must,
-}
-
-const fn case(on: &'static [Arch], options: &'static str, must: Must) -> Case {
-    Case { on, options, must }
-}
+/// Where runs are made, their command line, and the expected outcome of each.
+type Case = (&'static [Arch], &'static str, Must);
 
 const BOTH: &[Arch] = arch::ALL;
 const X86: &[Arch] = &[X86_64];
@@ -44,30 +36,30 @@ const ARM: &[Arch] = &[AARCH64];
 /// All runs, cheapest first. The memory of `mmap-read` is small, so that it reads ten times the memory in seconds.
 #[rustfmt::skip]
 const CASES: &[Case] = &[
-    case(BOTH, "--program hello --cpus 8 --memory 256M", Must::Do("operations")),
-    case(BOTH, "--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
-    case(BOTH, "--program fault --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "program: ")),
-    case(BOTH, "--program stale,conformance --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
-    case(BOTH, "--program stale,conformance --cpus 4 --memory 256M --without kernel-flush", Must::BeCaught(CAUGHT)),
+    (BOTH, "--program hello --cpus 8 --memory 256M", Must::Do("operations")),
+    (BOTH, "--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
+    (BOTH, "--program fault --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "program: ")),
+    (BOTH, "--program stale,conformance --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
+    (BOTH, "--program stale,conformance --cpus 4 --memory 256M --without kernel-flush", Must::BeCaught(CAUGHT)),
     // On a busy host readers often run again only after their tick. Debts that grow old are still there then.
-    case(BOTH, "--program stale --cpus 8 --mechanism lazy --max-age 300 --without slot --seconds 20", Must::BeCaught(20.0)),
-    case(BOTH, "--program migrate --cpus 4 --memory 256M --mechanism per-page,batched --pages 4096 --seconds 3", Must::Save("pages_migrated", 0.015)),
-    case(ARM, "--program migrate --cpus 4 --memory 256M --mechanism broadcast,all --pages 4096 --seconds 2", Must::Broadcast("pages_migrated")),
-    case(BOTH, "--program conformance --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 4", Must::Do("operations")),
-    case(ARM, "--program conformance --cpus 4 --memory 256M --mechanism broadcast,all --seconds 4", Must::Broadcast("operations")),
-    case(BOTH, "--program hang --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: no progress")),
-    case(BOTH, "--program lockup --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: CPU 3 took no tick")),
-    case(X86, "--program mmap-read --cpus 4 --memory 96M --mechanism per-page,batched,lazy", Must::Save("pages_reclaimed", 0.5)),
-    case(ARM, "--program mmap-read --cpus 4 --memory 64M --mechanism per-page,batched,lazy", Must::Save("pages_reclaimed", 0.5)),
-    case(ARM, "--program mmap-read --cpus 4 --memory 64M --mechanism broadcast,all", Must::Broadcast("pages_reclaimed")),
-    case(BOTH, "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 8", Must::Do("operations")),
-    case(BOTH, "--program stale --cpus 4 --memory 256M --undisturbed --seconds 8", Must::Do("operations")),
-    case(X86, "--program stale --cpus 64 --memory 1G --threads 1 --seconds 8", Must::Do("operations")),
-    case(ARM, "--program stale --cpus 4 --memory 256M --mechanism broadcast,all --seconds 8", Must::Broadcast("operations")),
+    (BOTH, "--program stale --cpus 8 --mechanism lazy --max-age 300 --without slot --seconds 20", Must::BeCaught(20.0)),
+    (BOTH, "--program migrate --cpus 4 --memory 256M --mechanism per-page,batched --pages 4096 --seconds 3", Must::Save("pages_migrated", 0.015)),
+    (ARM, "--program migrate --cpus 4 --memory 256M --mechanism broadcast,all --pages 4096 --seconds 2", Must::Broadcast("pages_migrated")),
+    (BOTH, "--program conformance --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 4", Must::Do("operations")),
+    (ARM, "--program conformance --cpus 4 --memory 256M --mechanism broadcast,all --seconds 4", Must::Broadcast("operations")),
+    (BOTH, "--program hang --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: no progress")),
+    (BOTH, "--program lockup --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: CPU 3 took no tick")),
+    (X86, "--program mmap-read --cpus 4 --memory 96M --mechanism per-page,batched,lazy", Must::Save("pages_reclaimed", 0.5)),
+    (ARM, "--program mmap-read --cpus 4 --memory 64M --mechanism per-page,batched,lazy", Must::Save("pages_reclaimed", 0.5)),
+    (ARM, "--program mmap-read --cpus 4 --memory 64M --mechanism broadcast,all", Must::Broadcast("pages_reclaimed")),
+    (BOTH, "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 8", Must::Do("operations")),
+    (BOTH, "--program stale --cpus 4 --memory 256M --undisturbed --seconds 8", Must::Do("operations")),
+    (X86, "--program stale --cpus 64 --memory 1G --threads 1 --seconds 8", Must::Do("operations")),
+    (ARM, "--program stale --cpus 4 --memory 256M --mechanism broadcast,all --seconds 8", Must::Broadcast("operations")),
     // With ASIDs of four bits there are three or four more than `stale` has processes, so the ASIDs that its forks give
     // back are soon all there are. With two bits most of the spaces share an ASID.
-    case(ARM, "--program stale --cpus 4 --memory 256M --mechanism broadcast --asid-bits 4 --seconds 8", Must::Broadcast("broadcasts_everything")),
-    case(ARM, "--program stale --cpus 4 --memory 256M --mechanism all --asid-bits 2 --seconds 4", Must::Broadcast("operations")),
+    (ARM, "--program stale --cpus 4 --memory 256M --mechanism broadcast --asid-bits 4 --seconds 8", Must::Broadcast("broadcasts_everything")),
+    (ARM, "--program stale --cpus 4 --memory 256M --mechanism all --asid-bits 2 --seconds 4", Must::Broadcast("operations")),
 ];
 
 /// Seconds from a program's first instruction within which a machine without flushes should be caught. This also depends
@@ -81,12 +73,12 @@ const FEW_CPUS: u64 = 8;
 pub(super) fn run(options: &Options, builds: &[(Arch, Builds)]) -> Result<(), Failure> {
     let mut reports = Vec::new();
     let (mut wrong, mut inconclusive) = (Vec::new(), Vec::new());
-    let cases = |arch| CASES.iter().filter(move |case| case.on.contains(&arch));
+    let cases = |arch| CASES.iter().filter(move |(on, ..)| on.contains(&arch));
     let all =
         builds.iter().flat_map(|(arch, builds)| cases(*arch).map(move |case| (arch.name, builds, case)));
-    for (arch, builds, Case { options: line, must, .. }) in all {
+    for (arch, builds, (_, line, must)) in all {
         let own: Options = crate::parse(&format!("{line} --arch {arch}"))?;
-        let images = if own.goes_without() { &builds.sabotaged } else { &builds.guarded };
+        let images = if own.chosen.without.is_some() { &builds.sabotaged } else { &builds.guarded };
         let first = reports.len();
         for run in own.runs()? {
             let mut said = Vec::new();

@@ -47,9 +47,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         let built = architectures.into_iter().map(|arch| Ok((arch, build::build_both(&workspace, arch)?)));
         return check::run(options, &built.collect::<Result<Vec<_>, Failure>>()?);
     }
-    let images = build::build(&workspace, architectures[0], options.goes_without())?;
+    let images = build::build(&workspace, architectures[0], options.chosen.without.is_some())?;
     let mut reports = boot(options, &images, runs)?;
-    let simulated = if options.compare() { simulate(&workspace, &mut reports) } else { Ok(()) };
+    let simulated = if options.chosen.compare { simulate(&workspace, &mut reports) } else { Ok(()) };
     println!("\n{}", summary::format(&reports));
     // A broken rule matters more than a missing comparison.
     verdict(&reports).and(simulated)

@@ -49,12 +49,12 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "Chosen")]
     pub(super) check: bool,
     #[command(flatten)]
-    chosen: Chosen,
+    pub(super) chosen: Chosen,
 }
 
 /// The options of chosen runs.
 #[derive(Debug, Args)]
-struct Chosen {
+pub(crate) struct Chosen {
     /// The programs, with commas; one run after the other [default: stale].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(PROGRAMS, |name| name))]
     program: Vec<&'static str>,
@@ -62,11 +62,11 @@ struct Chosen {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(Mechanism::ALL, |mechanism| mechanism.name()))]
     mechanism: Vec<Mechanism>,
     /// The age in milliseconds that debts of lazy and all may reach; 0: no debts.
-    #[arg(long, value_name = "MS", default_value_t = MAX_AGE, value_parser = max_age)]
+    #[arg(long, value_name = "MS", default_value_t = MAX_AGE, value_parser = value_parser!(u64).range(0..=DAY))]
     max_age: u64,
     /// A guard that the mechanism is left without, to be caught.
     #[arg(long, value_name = "GUARD", value_parser = one_of(Without::ALL, |guard| guard.name()))]
-    without: Option<Without>,
+    pub(super) without: Option<Without>,
     /// The scenarios of `stale` that run, with commas [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(SCENARIOS, |name| name))]
     scenarios: Vec<&'static str>,
@@ -75,7 +75,7 @@ struct Chosen {
     undisturbed: bool,
     /// mmap-read and migrate, per-page and batched, beside the simulator.
     #[arg(long)]
-    compare: bool,
+    pub(super) compare: bool,
     /// CPUs, 1 to 64.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = value_parser!(u64).range(1..=MOST_CPUS))]
     cpus: u64,
@@ -109,15 +109,6 @@ struct Chosen {
     /// When a run is given up as inconclusive [default: long after its expected end].
     #[arg(long, value_name = "S", value_parser = value_parser!(u64).range(1..=DAY))]
     timeout: Option<u64>,
-}
-
-/// The age that debts may reach, in milliseconds, given the kernel's ticks.
-fn max_age(text: &str) -> Result<u64, String> {
-    const NANOSECONDS: u64 = 1_000_000;
-    let milliseconds = text.parse().ok().filter(|age| *age <= u64::MAX / NANOSECONDS);
-    let milliseconds: u64 = milliseconds.ok_or("not a number of milliseconds")?;
-    let bounds = Bounds::new(milliseconds * NANOSECONDS, TICK * NANOSECONDS, Payment::Free);
-    bounds.map(|_| milliseconds).map_err(|error| error.to_string())
 }
 
 /// An amount of memory, in bytes. Its bounds depend on the CPUs.
@@ -162,19 +153,9 @@ impl fmt::Display for Run {
 }
 
 impl Options {
-    /// Whether the simulator makes the same runs.
-    pub(super) fn compare(&self) -> bool {
-        self.chosen.compare
-    }
-
     /// The emulator of an architecture.
     pub(super) fn qemu(&self, arch: Arch) -> &str {
         self.qemu.as_deref().unwrap_or(arch.qemu)
-    }
-
-    /// Whether a guard is removed in the runs.
-    pub(super) fn goes_without(&self) -> bool {
-        self.chosen.without.is_some()
     }
 
     /// The architectures that the kernel is built for.
@@ -247,6 +228,7 @@ impl Options {
         let Kernel { program, mechanism, nodes, seconds, threads, max_age, asid_bits, .. } = kernel;
         let most = if kernel.is_stale() { READERS } else { CREW as u64 };
         let guard = kernel.without.map_or("", |guard| guard.name());
+        let age = Bounds::new(max_age * 1_000_000, TICK * 1_000_000, Payment::Free);
         let lacks = arch.lacks_broadcasts.unwrap_or_default();
         #[rustfmt::skip]
         all_hold(&[
@@ -257,6 +239,7 @@ impl Options {
             (nodes >= 2 || program != "migrate", "--program migrate moves pages between nodes: it needs at least 2".into()),
             (kernel.undisturbed || guard != "kernel-entry", "--without kernel-entry: only CPUs with --undisturbed have that guard".into()),
             (kernel.without.is_none_or(|guard| guard.is_of(mechanism)), format!("--without {guard}: {mechanism} has no such guard")),
+            (age.is_ok(), format!("--max-age {max_age}: {}", age.err().map_or_else(String::new, |error| error.to_string()))),
             (mechanism.owes() || max_age == MAX_AGE, format!("--max-age is for lazy and all, not {mechanism}")),
             (mechanism.broadcasts() || asid_bits == 0, format!("--asid-bits is for broadcast and all, not {mechanism}")),
             (!mechanism.broadcasts() || lacks.is_empty(), format!("--mechanism {mechanism}: {lacks}")),
@@ -375,7 +358,6 @@ pub(super) mod tests {
             ("--compare --check", "'--check' cannot be used with"),
             ("--mechanism lazy --max-age 10", "ticks cannot keep debts below 10000000 ns: at least 20000000 ns, two ticks, or 0 for none"),
             ("--mechanism lazy --max-age 1001", "a debt may not stand for 1001000000 ns: at most 1000000000 ns"),
-            ("--max-age 18446744073710", "not a number of milliseconds"),
             ("--max-age 40", "--max-age is for lazy and all, not batched"),
             ("--arch aarch64 --mechanism broadcast,all --max-age 40", "--max-age is for lazy and all, not broadcast"),
             ("--asid-bits 8", "--asid-bits is for broadcast and all, not batched"),

@@ -12,9 +12,9 @@ use super::build::Images;
 const CODE: [&str; 4] = ["rip", "pc", "x30", "at"];
 
 /// The symbols of the kernel and its programs by their addresses, with the names of functions. A symbol reaches to the
-/// next one, and the last of a section to its end, where there is a symbol without a name.
+/// next one, and the last of a section to its end, where there is a symbol with an empty name.
 #[derive(Debug)]
-pub(super) struct Symbols(Vec<(u64, Option<String>)>);
+pub(super) struct Symbols(Vec<(u64, String)>);
 
 impl Symbols {
     /// Reads them from the images. An image that cannot be read has none.
@@ -28,7 +28,7 @@ impl Symbols {
     /// The address of some function.
     #[cfg(test)]
     pub(super) fn first(&self) -> Option<u64> {
-        Some(self.0.iter().find(|(_, name)| name.is_some())?.0)
+        Some(self.0.iter().find(|(_, name)| !name.is_empty())?.0)
     }
 
     /// The line with the function and the offset in it after each address of code.
@@ -52,12 +52,12 @@ impl Symbols {
         let address = u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()?;
         let after = self.0.partition_point(|(start, _)| *start <= address);
         let (start, name) = self.0.get(after.checked_sub(1)?)?;
-        Some(format!(" <{}+{:#x}>", name.as_ref()?, address - start))
+        (!name.is_empty()).then(|| format!(" <{name}+{:#x}>", address - start))
     }
 }
 
 /// The symbols of an image.
-fn symbols(image: &Path) -> Option<Vec<(u64, Option<String>)>> {
+fn symbols(image: &Path) -> Option<Vec<(u64, String)>> {
     let bytes = fs::read(image).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
     let code = || file.sections().filter(|section| section.kind() == SectionKind::Text);
@@ -65,10 +65,11 @@ fn symbols(image: &Path) -> Option<Vec<(u64, Option<String>)>> {
         |at| code().any(|section| (section.address()..section.address() + section.size()).contains(&at));
     let functions = file.symbols().filter(|symbol| symbol.is_definition() && is_code(symbol.address()));
     let name = |symbol: object::Symbol<'_, '_>| {
-        Some((symbol.address(), Some(format!("{:#}", demangle(symbol.name().ok()?)))))
+        symbol.name().map_or(String::new(), |name| format!("{:#}", demangle(name)))
     };
-    let ends = code().map(|section| (section.address() + section.size(), None));
-    Some(functions.filter_map(name).chain(ends).collect())
+    let functions = functions.map(|symbol| (symbol.address(), name(symbol)));
+    let ends = code().map(|section| (section.address() + section.size(), String::new()));
+    Some(functions.chain(ends).collect())
 }
 
 #[cfg(test)]
@@ -77,11 +78,10 @@ mod tests {
 
     #[test]
     fn addresses_of_code_get_their_functions() {
-        let symbol = |start, name: &str| (start, (!name.is_empty()).then(|| name.to_owned()));
         let symbols = Symbols(vec![
-            symbol(0x20_0000, "programs::run"),
-            symbol(0x20_0100, ""),
-            symbol(0xffff_ffff_8000_0000, "kernel::start"),
+            (0x20_0000, "programs::run".to_owned()),
+            (0x20_0100, String::new()),
+            (0xffff_ffff_8000_0000, "kernel::start".to_owned()),
         ]);
         #[rustfmt::skip]
         let lines = [
@@ -111,8 +111,7 @@ mod tests {
         let own = std::env::current_exe().unwrap();
         let symbols = Symbols::read(&Images { kernel: own, programs: "no-such-image".into() });
         let this = "the_functions_of_an_image_are_found";
-        let is_this =
-            |(_, name): &&(u64, Option<String>)| name.as_ref().is_some_and(|name| name.ends_with(this));
+        let is_this = |(_, name): &&(u64, String)| name.ends_with(this);
         let (start, _) = symbols.0.iter().find(is_this).expect("this function");
         let explained = symbols.explain(&format!("rip {:#x}", start + 1));
         assert!(explained.ends_with(&format!("{this}+0x1>")), "{explained}");

@@ -25,14 +25,8 @@ pub(super) struct Limits {
     pub(super) whole: u64,
 }
 
-/// A moment of a run.
-#[derive(Debug, Clone, Copy, Default)]
-struct Moment {
-    /// Since the emulator's start.
-    elapsed: Duration,
-    /// Processor time that the emulator has used; none where the host does not tell.
-    worked: Option<Duration>,
-}
+/// A moment of a run: the time since the emulator's start, and the processor time that it has used, where the host tells.
+type Moment = (Duration, Option<Duration>);
 
 /// The record of a run.
 #[derive(Debug)]
@@ -79,7 +73,7 @@ pub(super) fn watch(
         thread::spawn(move || read(serial, &sender));
     }
     let mut record = Record::new();
-    let now = || Moment { elapsed: start.elapsed(), worked: processor_time(qemu.0.id()) };
+    let now = || (start.elapsed(), processor_time(qemu.0.id()));
     let stopped = loop {
         if let Some(ending) = record.overdue(now(), limits) {
             break Some(ending);
@@ -107,10 +101,10 @@ impl Record {
     }
 
     /// Notes a line of the serial port, which is a sign of life.
-    fn hear(&mut self, line: &str, at: Moment, say: &mut dyn FnMut(&str)) {
-        self.heard = at.worked.unwrap_or_default();
+    fn hear(&mut self, line: &str, (elapsed, worked): Moment, say: &mut dyn FnMut(&str)) {
+        self.heard = worked.unwrap_or_default();
         match Line::read(line) {
-            Line::User => self.boot = self.boot.or(Some(at.elapsed)),
+            Line::User => self.boot = self.boot.or(Some(elapsed)),
             Line::Result(result) => {
                 say(line);
                 self.result = Some(result.to_owned());
@@ -129,14 +123,14 @@ impl Record {
     }
 
     /// The ending of a run that has reached a limit.
-    fn overdue(&self, at: Moment, limits: Limits) -> Option<Ending> {
+    fn overdue(&self, (elapsed, worked): Moment, limits: Limits) -> Option<Ending> {
         let Limits { silence, whole } = limits;
-        let in_silence = at.worked.unwrap_or_default().saturating_sub(self.heard);
+        let in_silence = worked.unwrap_or_default().saturating_sub(self.heard);
         if in_silence >= Duration::from_secs(silence) {
             return Some(Ending::Silent(silence));
         }
         let late = if self.boot.is_none() { Ending::NoBoot(whole) } else { Ending::Timeout(whole) };
-        (at.elapsed >= Duration::from_secs(whole)).then_some(late)
+        (elapsed >= Duration::from_secs(whole)).then_some(late)
     }
 
     /// How long a program had run when the run ended.
@@ -216,7 +210,7 @@ mod tests {
     }
 
     fn moment(elapsed: u64, worked: Option<u64>) -> Moment {
-        Moment { elapsed: Duration::from_secs(elapsed), worked: worked.map(Duration::from_secs) }
+        (Duration::from_secs(elapsed), worked.map(Duration::from_secs))
     }
 
     /// The ending at a moment of a run with these lines, each after so many seconds, and after so many of processor time.

@@ -57,19 +57,15 @@ fn collect(workspace: &Workspace, files: &Path) -> Result<(), Failure> {
     let tests = source.join(SELFTESTS);
     let include = format!("KHDR_INCLUDES=-isystem {}", headers.join("usr/include").display());
     failure::run(Command::new("make").arg("--silent").arg("-C").arg(&tests).arg(include))?;
-    for folder in ["mm", "bin", "lib"] {
-        guests::make(&files.join(folder))?;
-    }
     let mut programs = guests::files(&tests)?;
-    let is_program = |path: &PathBuf| fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF"));
-    programs.retain(is_program);
-    for program in &programs {
-        copy(program, &files.join("mm"))?;
-    }
-    programs.push(PathBuf::from(STRESS));
-    copy(Path::new(STRESS), &files.join("bin"))?;
-    for library in libraries(&failure::stdout(Command::new("ldd").args(&programs))?) {
-        copy(Path::new(library), &files.join("lib"))?;
+    programs.retain(|path| fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF")));
+    let stress = PathBuf::from(STRESS);
+    let linked = failure::stdout(Command::new("ldd").args(&programs).arg(&stress))?;
+    let libraries: Vec<PathBuf> = libraries(&linked).map(PathBuf::from).collect();
+    for (folder, files_of) in [("mm", programs), ("bin", vec![stress]), ("lib", libraries)] {
+        let folder = files.join(folder);
+        guests::make(&folder)?;
+        failure::output(Command::new("cp").args(files_of).arg(folder))?;
     }
     Ok(())
 }
@@ -78,10 +74,6 @@ fn collect(workspace: &Workspace, files: &Path) -> Result<(), Failure> {
 fn libraries(ldd: &str) -> impl Iterator<Item = &str> {
     let is_library = |word: &&str| word.starts_with('/') && word.contains(".so");
     ldd.lines().filter(|line| line.starts_with('\t')).flat_map(str::split_whitespace).filter(is_library)
-}
-
-fn copy(from: &Path, folder: &Path) -> Result<(), Failure> {
-    guests::copy(from, &folder.join(from.file_name().unwrap_or_default()))
 }
 
 /// What each program said, in the order of their names.

@@ -47,49 +47,37 @@ fn without_paths(workspace: &Workspace, text: &str) -> String {
     text.replace(&format!("{}/", workspace.root.display()), "")
 }
 
+/// Replaces the result of one step, in the file and in the chapter.
+pub(super) fn update(workspace: &Workspace, step: &str, entry: Value) -> Result<(), Failure> {
+    let mut results = read(workspace)?;
+    results.insert(step.to_owned(), entry);
+    let chapter = workspace.root.join(CHAPTER);
+    let text = in_chapter(&fs::read_to_string(&chapter).at(CHAPTER)?, &results)?;
+    fs::write(workspace.root.join(RESULTS), format!("{:#}\n", Value::Object(results))).at(RESULTS)?;
+    fs::write(&chapter, text).at(CHAPTER)
+}
+
 /// The results of all steps.
-pub(super) struct Record(Map<String, Value>);
+fn read(workspace: &Workspace) -> Result<Map<String, Value>, Failure> {
+    let text = fs::read_to_string(workspace.root.join(RESULTS)).at(RESULTS)?;
+    serde_json::from_str(&text).at(RESULTS)
+}
 
-impl Record {
-    /// Replaces the result of one step, in the file and in the chapter.
-    pub(super) fn update(workspace: &Workspace, step: &str, entry: Value) -> Result<(), Failure> {
-        let mut record = Self::read(workspace)?;
-        record.0.insert(step.to_owned(), entry);
-        let chapter = workspace.root.join(CHAPTER);
-        let text = record.in_chapter(&fs::read_to_string(&chapter).at(CHAPTER)?)?;
-        fs::write(workspace.root.join(RESULTS), format!("{:#}\n", Value::Object(record.0))).at(RESULTS)?;
-        fs::write(&chapter, text).at(CHAPTER)
+/// The chapter with these results as a table, in the order of the steps.
+fn in_chapter(chapter: &str, results: &Map<String, Value>) -> Result<String, Failure> {
+    let [begin, end] = MARKS;
+    let parts = || Some((chapter.split_once(begin)?.0, chapter.split_once(end)?.1));
+    let (before, after) = parts().ok_or("no marks for the table").at(CHAPTER)?;
+    let mut table = "| step | result | minutes | date | commit |\n|---|---|---|---|---|\n".to_owned();
+    for (name, _) in STEPS {
+        let Some(entry) = results.get(*name) else { continue };
+        let word = |key: &str| entry[key].as_str().unwrap_or_default().replace('|', "\\|");
+        let passed = if entry["passed"] == json!(true) { "" } else { "failed: " };
+        let minutes = entry["seconds"].as_u64().unwrap_or_default() as f64 / 60.0;
+        let [figure, date, commit] = ["figure", "date", "commit"].map(word);
+        let _ = writeln!(table, "| `{name}` | {passed}{figure} | {minutes:.1} | {date} | `{commit}` |");
     }
-
-    fn read(workspace: &Workspace) -> Result<Self, Failure> {
-        let text = fs::read_to_string(workspace.root.join(RESULTS)).at(RESULTS)?;
-        serde_json::from_str(&text).map(Self).at(RESULTS)
-    }
-
-    /// The chapter with the table of these results.
-    fn in_chapter(&self, chapter: &str) -> Result<String, Failure> {
-        let [begin, end] = MARKS;
-        let parts = || {
-            let (before, rest) = chapter.split_once(begin)?;
-            Some((before, rest.split_once(end)?.1))
-        };
-        let (before, after) = parts().ok_or("no marks for the table").at(CHAPTER)?;
-        Ok(format!("{before}{begin}{}{end}{after}", self.table()))
-    }
-
-    /// The results as Markdown, in the order of the steps.
-    fn table(&self) -> String {
-        let mut text = "| step | result | minutes | date | commit |\n|---|---|---|---|---|\n".to_owned();
-        for (name, _) in STEPS {
-            let Some(entry) = self.0.get(*name) else { continue };
-            let word = |key: &str| entry[key].as_str().unwrap_or_default().replace('|', "\\|");
-            let passed = if entry["passed"] == json!(true) { "" } else { "failed: " };
-            let minutes = entry["seconds"].as_u64().unwrap_or_default() as f64 / 60.0;
-            let [figure, date, commit] = ["figure", "date", "commit"].map(word);
-            let _ = writeln!(text, "| `{name}` | {passed}{figure} | {minutes:.1} | {date} | `{commit}` |");
-        }
-        text
-    }
+    Ok(format!("{before}{begin}{table}{end}{after}"))
 }
 
 #[cfg(test)]
@@ -115,7 +103,7 @@ mod tests {
     fn the_chapter_shows_the_results() {
         let workspace = Workspace::load().unwrap();
         let chapter = fs::read_to_string(workspace.root.join(CHAPTER)).unwrap();
-        assert_eq!(Record::read(&workspace).unwrap().in_chapter(&chapter).unwrap(), chapter);
+        assert_eq!(in_chapter(&chapter, &read(&workspace).unwrap()).unwrap(), chapter);
     }
 
     #[test]
@@ -123,13 +111,13 @@ mod tests {
         let entry = json!({
             "passed": false, "figure": "a | b", "seconds": 90, "date": "2026-01-02", "commit": "0123",
         });
-        let record = Record(Map::from_iter([("miri".to_owned(), entry)]));
+        let results = Map::from_iter([("miri".to_owned(), entry)]);
         let [begin, end] = MARKS;
-        let chapter = record.in_chapter(&format!("a\n{begin}old\n{end}\nz\n")).unwrap();
+        let chapter = in_chapter(&format!("a\n{begin}old\n{end}\nz\n"), &results).unwrap();
         assert!(
             chapter.starts_with(&format!("a\n{begin}| step ")) && chapter.ends_with(&format!("{end}\nz\n"))
         );
         assert!(chapter.contains("| `miri` | failed: a \\| b | 1.5 | 2026-01-02 | `0123` |\n"), "{chapter}");
-        assert!(record.in_chapter("no marks").is_err());
+        assert!(in_chapter("no marks", &results).is_err());
     }
 }

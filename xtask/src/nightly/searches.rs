@@ -10,8 +10,7 @@ use crate::workspace::Workspace;
 pub(super) fn scenarios(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
     let schedules = extent.choose(10_000, 1000);
     let (command, text) = check(workspace, &format!("--schedules {schedules}"))?;
-    let last = text.lines().rfind(|line| line.contains(" schedules with all guards"));
-    let last = last.ok_or_else(|| Failure::new("`ceasefire check` printed no sum"))?;
+    let last = last(&text, " schedules with all guards")?;
     Ok(Done { command, figure: format!("{last}; without a guard each broke its rule") })
 }
 
@@ -22,12 +21,10 @@ pub(super) fn random(workspace: &Workspace, extent: Extent) -> Result<Done, Fail
         let mut numbers = line.split_whitespace().rev().map_while(|word| word.parse::<u64>().ok());
         numbers.next().zip(numbers.next())
     });
-    let (machines, steps, schedules) = rows
-        .fold((0, 0, 0), |(machines, all_steps, all), (steps, schedules)| {
-            (machines + 1, all_steps + steps, all + schedules)
-        });
+    let (steps, schedules): (Vec<u64>, Vec<u64>) = rows.unzip();
+    let machines = steps.len();
     ensure!(machines > 0, new, "`ceasefire check --random` printed no machine");
-    let (schedules, steps) = (grouped(schedules), grouped(steps));
+    let [schedules, steps] = [schedules, steps].map(|counts| grouped(counts.iter().sum()));
     Ok(Done { command, figure: format!("{schedules} schedules on {machines} machines, {steps} steps") })
 }
 
@@ -79,9 +76,13 @@ pub(super) fn swaps(workspace: &Workspace, extent: Extent) -> Result<Done, Failu
 fn example(workspace: &Workspace, name: &str, schedules: u32, part: &str) -> Result<Done, Failure> {
     let command = format!("run --profile checked --package ceasefire-adversary --example {name} {schedules}");
     let text = shown(&mut workspace.cargo(&command))?;
+    Ok(Done { command: format!("cargo {command}"), figure: last(&text, part)?.to_owned() })
+}
+
+/// The last line with `part`.
+fn last<'a>(text: &'a str, part: &str) -> Result<&'a str, Failure> {
     let last = text.lines().rfind(|line| line.contains(part));
-    let last = last.ok_or_else(|| Failure::new(format!("the example `{name}` printed no sum")))?;
-    Ok(Done { command: format!("cargo {command}"), figure: last.to_owned() })
+    last.ok_or_else(|| Failure::new(format!("no line with `{part}` was printed")))
 }
 
 /// The tests of the memory manager and the machine as a released kernel runs them, without assertions. The engine's are

@@ -61,17 +61,8 @@ const TESTS: [(&str, &str); 4] = [
     ("run --package ceasefire-conformance --example template", ""),
 ];
 
-/// Finds two accesses of which one is a store, and which nothing orders.
-pub(super) fn thread(workspace: &Workspace, _: Extent) -> Result<Done, Failure> {
-    sanitized(workspace, "thread")
-}
-
-/// Finds accesses outside of what is allocated, and memory that is used after it was freed.
-pub(super) fn address(workspace: &Workspace, _: Extent) -> Result<Done, Failure> {
-    sanitized(workspace, "address")
-}
-
-fn sanitized(workspace: &Workspace, sanitizer: &str) -> Result<Done, Failure> {
+/// Runs the tests under a sanitizer.
+pub(super) fn sanitized(workspace: &Workspace, sanitizer: &str) -> Result<Done, Failure> {
     ensure()?;
     let mut sum = 0;
     for (tests, names) in TESTS {
