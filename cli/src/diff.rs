@@ -16,7 +16,8 @@ use crate::output::command_line;
 use crate::output::distinct::distinct;
 use crate::output::replacement::Place;
 use crate::output::text::{self, Text};
-use crate::replay::range;
+use crate::replay::prediction::range;
+use crate::results::difference_name;
 use crate::tables::grid::{wrapped, Column, Grid};
 use crate::terminal;
 
@@ -46,41 +47,27 @@ pub(crate) fn run(arguments: &DiffArguments) -> Done {
         let recordings = [(names[0].as_str(), &one), (names[1].as_str(), &other)];
         place.write(html::recording::difference(&command_line(), recordings, &found).as_bytes())
     });
-    Failure::both(page, text::write(json, || json_of(&one, &other, &found), || words(&one, &other, &found)))
+    let words = || words(&one, &other, &found, terminal::width());
+    Failure::both(page, text::write(json, || json_of(&one, &other, &found), words))
 }
 
-/// A figure's name, and the unit of its rate with the factor for it.
-pub(crate) fn name(figure: &Figure) -> (String, f64) {
-    match figure {
-        Figure::Flushes => ("flushes/s".into(), 1.0),
-        Figure::Interrupts => ("interrupts/s".into(), 1.0),
-        Figure::SenderNs => ("senders wait, ms/s".into(), 1e-6),
-        Figure::VictimNs => ("handlers run, ms/s".into(), 1e-6),
-        Figure::Waits => ("lock waits/s".into(), 1.0),
-        Figure::WaitNs => ("lock waits, ms/s".into(), 1e-6),
-        Figure::OfCause(cause) => (format!("  {}", cause.name()), 1.0),
-        Figure::OfProgram(program) => (format!("  {program}"), 1.0),
-        Figure::OfLock(kind, cause) => (format!("  {} ({}), ms/s", kind.word(), cause.name()), 1e-6),
-    }
-}
-
-fn words(one: &Profile, other: &Profile, found: &[Difference]) -> String {
-    let width = terminal::width();
+/// The figures as a table, and remarks on the recordings. A table that is too wide loses the ranges, never the verdicts.
+fn words(one: &Profile, other: &Profile, found: &[Difference], width: usize) -> String {
     let mut grid = Grid::new(&[
         Column::words("", 0),
         Column::numbers("first", 0),
         Column::numbers("second", 0),
         Column::numbers("ratio", 0),
+        Column::words("", 0),
         Column::numbers("9 of 10 within", 1),
-        Column::words("", 1),
     ]);
     let mut row = |difference: &Difference| {
-        let (name, factor) = name(&difference.figure);
+        let (name, factor) = difference_name(&difference.figure);
         let rates = difference.rates.map(|rate| compact(rate * factor));
         let range = range(difference.spread);
         let verdict = if difference.is_clear() { "differs" } else { "" };
         let [first, second] = rates;
-        grid.row([name, first, second, ratio(difference.ratio), range, verdict.to_owned()]);
+        grid.row([name, first, second, ratio(difference.ratio), verdict.to_owned(), range]);
     };
     let of_all =
         |figure: &Figure| !matches!(figure, Figure::OfCause(_) | Figure::OfProgram(_) | Figure::OfLock(..));
@@ -97,12 +84,18 @@ fn words(one: &Profile, other: &Profile, found: &[Difference]) -> String {
     largest(|figure| matches!(figure, Figure::OfLock(..)), LOCKS).for_each(row);
     let mut text = grid.text(width);
     text.push('\n');
-    let note = "Below the totals: interrupts/s by cause, then by program, then waits for locks. 'differs': the \
+    let note = "Below the totals: interrupts/s by cause, then by process, then waits for locks. 'differs': the \
                 ratio's range does not hold 1. The range is of one recording each; a difference between two runs may \
                 also be one of chance.";
     text.push_str(&wrapped(note, width).join("\n"));
     text.push('\n');
     for (which, profile) in [("first", one), ("second", other)] {
+        if (one.tells_causes() || other.tells_causes()) && !profile.tells_causes() {
+            let _ = writeln!(
+                text,
+                "the {which} recording does not tell what led to interrupts: causes are not compared"
+            );
+        }
         let another_tells = one.facts.tells_waits() || other.facts.tells_waits();
         if another_tells && !profile.facts.tells_waits() {
             let _ = writeln!(
@@ -160,4 +153,36 @@ fn json_of(one: &Profile, other: &Profile, found: &[Difference]) -> Value {
         "second": other.facts,
         "differences": found.iter().map(row).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use ceasefire_linux::events::LockKind;
+    use ceasefire_linux::shootdowns::Cause;
+    use ceasefire_linux::spread::Spread;
+
+    use super::*;
+
+    #[test]
+    fn a_narrow_table_keeps_its_verdicts() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../linux/recordings/madvise.parquet");
+        let profile = Recording::open(path.as_ref()).and_then(|mut recording| Profile::of(&mut recording));
+        let profile = profile.expect("a recording");
+        let found: Vec<Difference> = [Cause::Mprotect, Cause::ProcessMadvise, Cause::NumaBalancing]
+            .map(|cause| Difference {
+                figure: Figure::OfLock(LockKind::SleepWrite, cause),
+                rates: [123.4e6, 1_234.5e6],
+                ratio: Some(10.0),
+                spread: Some(Spread { low: 9.123, high: 11.21 }),
+            })
+            .into();
+        let told = |width| words(&profile, &profile, &found, width);
+        for width in [40, 60, 80, 120] {
+            let text = told(width);
+            let rows: Vec<&str> = text.lines().filter(|line| line.contains("rwsem")).collect();
+            assert_eq!(rows.len(), 3, "{text}");
+            assert!(rows.iter().all(|row| row.contains(" differs")), "{width}: {text}");
+        }
+        assert!(!told(80).contains("9.12") && told(120).contains("9.12"), "{}", told(120));
+    }
 }

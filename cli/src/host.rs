@@ -7,7 +7,6 @@ use std::sync::Once;
 use ceasefire_linux::kernel::machine::processor;
 use ceasefire_machine::config::{Machine, MachineError};
 
-use crate::calibrate::description;
 use crate::failure::complain;
 
 /// The file that `ceasefire calibrate` writes and `--machine host` reads, in the user's folder for data (XDG Base
@@ -41,4 +40,14 @@ pub(crate) fn host() -> Result<Machine, MachineError> {
     };
     SAID.call_once(|| complain(&format!("ignored: {reason}")));
     Ok(host)
+}
+
+/// The description of this computer's machine file. Another computer has another one.
+pub(crate) fn description(processor: &str, machine: &Machine) -> String {
+    let topology = &machine.topology;
+    format!(
+        "{processor}, CPUs: {}, nodes: {}; measured by ceasefire calibrate, the rest assumed",
+        topology.cpu_count(),
+        topology.nodes().len()
+    )
 }

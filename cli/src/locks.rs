@@ -6,7 +6,7 @@ use ceasefire_linux::recording::{Count, Facts};
 use ceasefire_linux::shootdowns::Process;
 use serde_json::{json, Value};
 
-use crate::number::compact;
+use crate::number::{compact, counted};
 use crate::tables::grid::{Column, Grid};
 
 /// The rows of tables.
@@ -83,13 +83,14 @@ pub(crate) fn grid(locks: &Locks, names: &Names, facts: &Facts) -> Option<Grid> 
 
 /// A row in words.
 pub(crate) fn line(waited: &Waited, names: &Names, facts: &Facts) -> String {
-    let [.., waits, ms, longest, _, _] = cells(waited, names, facts);
+    let [.., ms, longest, _, _] = cells(waited, names, facts);
     let during = during_flushes(waited, facts);
     let during = during.map_or_else(String::new, |part| format!(", {part} during its flushes"));
     format!(
-        "{} by {}: {waits} waits, {ms} ms, longest {longest} ms{during}",
+        "{} by {}: {}, {ms} ms, longest {longest} ms{during}",
         name(waited),
-        process(waited.process, names)
+        process(waited.process, names),
+        counted(waited.sum.waits, "wait", "waits")
     )
 }
 

@@ -1,4 +1,5 @@
-//! The command `ceasefire`: it measures on simulated machines how much TLB-flush mechanisms save.
+//! The command `ceasefire`: the interrupts that flush TLBs, on Linux machines and on simulated ones, and the tests of
+//! the engine that saves them.
 
 mod args;
 mod calibrate;
@@ -13,6 +14,7 @@ mod import;
 mod list;
 mod locks;
 mod manual;
+mod names;
 mod number;
 mod output;
 mod record;
@@ -28,18 +30,17 @@ mod trace;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::args::{Arguments, Command};
+use crate::compare::Word;
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::parse_all() {
         Ok(arguments) => arguments,
         Err(error) => return failure::of_clap(&error),
     };
     let done = match arguments.command {
-        None => compare::run(&arguments.compare),
-        Some(Command::Compare(arguments) | Command::Run(arguments)) => compare::run(&arguments),
+        None => compare::run(&arguments.compare, Word::CommandOrExperiment),
+        Some(Command::Compare(arguments)) => compare::run(&arguments, Word::Experiment),
         Some(Command::Sweep(arguments)) => sweep::run(&arguments),
         Some(Command::Fit(arguments)) => fit::run(&arguments),
         Some(Command::Record(arguments)) => record::run(&arguments),

@@ -73,9 +73,14 @@ pub(crate) fn difference(ours: Option<f64>, published: f64) -> String {
     }
 }
 
+/// A count with its noun: `1 flush`, `8 flushes`.
+pub(crate) fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
 /// A number of threads with its noun: `1 thread`, `8 threads`.
 pub(crate) fn threads(count: usize) -> String {
-    format!("{count} {}", if count == 1 { "thread" } else { "threads" })
+    counted(count as u64, "thread", "threads")
 }
 
 /// A unit of time in which `longest` seconds are a number of one to three digits, and the number of these units in a
@@ -128,6 +133,12 @@ mod tests {
         assert_eq!(difference(Some(4.0), 1.0), "+300%");
         assert_eq!(difference(Some(1.0), 0.0), "-");
         assert_eq!(difference(None, 1.0), "-");
+    }
+
+    #[test]
+    fn one_thing_is_singular() {
+        assert_eq!([0, 1, 2].map(threads), ["0 threads", "1 thread", "2 threads"]);
+        assert_eq!(counted(1, "flush", "flushes"), "1 flush");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use ceasefire_linux::record::{record, Length, Options, RecordError};
 use ceasefire_linux::recording::{Recording, RecordingError};
 use ceasefire_linux::replay::{replay, ReplayError};
 
-use crate::args::RecordArguments;
+use crate::args::{RecordArguments, RECORDING};
 use crate::failure::{Done, Failure};
 use crate::html;
 use crate::output::command_line;
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Done {
     let mut recorded = record(&options, length, &beside, BufWriter::new(file), stopped).map_err(failed)?;
     let written = recorded.to.flush();
     written.map_err(|error| Failure::writing(&shown, &error))?;
-    recording.finish()?;
+    recording.finish_beside_former(output == Path::new(RECORDING))?;
     let traced = trace.map_or(Ok(()), |trace| trace.write(output));
     let page = html.map_or(Ok(()), |place| place.write(page(output)?.as_bytes()));
     let written = text::write(json, || json_of(&recorded, &shown), || words(&recorded, &shown));

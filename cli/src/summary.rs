@@ -8,7 +8,7 @@ use ceasefire_linux::recording::{Count, Facts};
 use serde_json::json;
 
 use crate::locks;
-use crate::number::compact;
+use crate::number::{compact, counted};
 
 /// The causes, the processes and the waits for locks that the summary shows.
 const SHOWN: usize = 5;
@@ -96,10 +96,10 @@ pub(crate) fn words<W>(recorded: &Recorded<W>, file: &str) -> String {
     for (cause, sum) in causes.into_iter().take(SHOWN) {
         let _ = writeln!(
             text,
-            "  {}: {} interrupts of {} flushes, {} waited, {} in handlers",
+            "  {}: {} of {}, {} waited, {} in handlers",
             cause.name(),
-            sum.interrupts,
-            sum.flushes,
+            interrupts(sum.interrupts),
+            flushes(sum.flushes),
             milliseconds(sum.sender_ns),
             milliseconds(sum.victim_ns)
         );
@@ -107,11 +107,11 @@ pub(crate) fn words<W>(recorded: &Recorded<W>, file: &str) -> String {
     for (process, sum) in totals.senders().into_iter().take(SHOWN) {
         let _ = writeln!(
             text,
-            "  {} ({}): {} interrupts of {} flushes",
+            "  {} ({}): {} of {}",
             names.get(process.program),
             process.id,
-            sum.interrupts,
-            sum.flushes
+            interrupts(sum.interrupts),
+            flushes(sum.flushes)
         );
     }
     waits(recorded, &mut text);
@@ -139,6 +139,14 @@ fn waits<W>(recorded: &Recorded<W>, text: &mut String) {
             }
         }
     }
+}
+
+fn interrupts(count: u64) -> String {
+    counted(count, "interrupt", "interrupts")
+}
+
+fn flushes(count: u64) -> String {
+    counted(count, "flush", "flushes")
 }
 
 fn milliseconds(ns: u64) -> String {

@@ -37,7 +37,7 @@ fn a_whole_calibration_is_what_host_uses() {
     assert!(host.contains("costs.system_call = ") && host.contains("--only switch"), "{host}");
     let run =
         ["mmap-read", "--machine", "host", "--scale", "0.002", "--mechanism", "batched", "--repeats", "1"];
-    let output = with_data(&folder, &[&["compare", "--quiet", "--no-oracle"], &run[..]].concat());
+    let output = with_data(&folder, &[&["compare", "--quiet", "--check=none"], &run[..]].concat());
     let message = String::from_utf8_lossy(&output.stderr);
     // A computer with little memory for its CPUs needs a larger scale, and the error gives it.
     assert!(output.status.code() == Some(0) || message.contains("at least"), "{message}");
@@ -61,7 +61,7 @@ fn a_part_writes_only_the_file_that_is_named() {
         "1",
         "--scale",
         "0.002",
-        "--no-oracle",
+        "--check=none",
         "--quiet",
     ];
     let output = with_data(&folder, &[&["compare", "--machine", &file], &run[..]].concat());

@@ -23,7 +23,7 @@ fn quick_migration(experiment: &str) -> Vec<Value> {
 
 #[test]
 fn the_json_has_the_command_line_and_every_parameter_of_its_machines() {
-    let run = [QUICK, &["--no-oracle", "--mechanism", "per-page,batched"]].concat();
+    let run = [QUICK, &["--check=none", "--mechanism", "per-page,batched"]].concat();
     let json = json(&run);
     let command = json["command"].as_str().expect("the command line");
     assert_eq!(command, format!("ceasefire compare --quiet {} --json -", run.join(" ")));
@@ -44,10 +44,10 @@ fn the_json_has_the_command_line_and_every_parameter_of_its_machines() {
 #[test]
 fn a_run_that_speculates_breaks_no_rule_and_has_no_published_figure() {
     let run = |more: &[&str]| json(&[QUICK, &["--mechanism", "lazy"], more].concat());
-    let (plain, eager) = (run(&[]), run(&["--speculate"]));
+    let (plain, eager) = (run(&[]), run(&["--set", "speculate=0.1"]));
     let rate = |json: &Value| json["results"][0]["speculate"].as_f64();
     assert_eq!(
-        [rate(&plain), rate(&eager), rate(&run(&["--speculate", "0"]))],
+        [rate(&plain), rate(&eager), rate(&run(&["--set", "speculate=0"]))],
         [Some(0.0), Some(0.1), Some(0.0)]
     );
     let [before, result] = [&plain, &eager].map(|json| &json["results"][0]);
@@ -55,7 +55,7 @@ fn a_run_that_speculates_breaks_no_rule_and_has_no_published_figure() {
     assert_eq!((&before["built_in"], &result["built_in"]), (&"1-socket".into(), &Value::Null));
     assert_ne!(before["machine_hash"], result["machine_hash"]);
     assert_ne!(before["tlb_misses_load"], result["tlb_misses_load"], "the fills changed the TLBs");
-    let same = run(&["--speculate", "0.1"]);
+    let same = run(&["--set", "speculate=0", "--set", " speculate = 1e-1"]);
     assert_eq!(result["tlb_misses_load"], same["results"][0]["tlb_misses_load"]);
     let parameters = eager["machines"][0]["parameters"].as_array().expect("an array");
     assert!(parameters.iter().any(|one| one["key"] == "processor.speculate" && one["value"] == 0.1));
@@ -323,7 +323,7 @@ fn the_table_shows_ours_beside_the_published() {
 
 #[test]
 fn compare_may_be_left_out() {
-    let run = [&["--quiet", "--no-oracle"], QUICK, &["--csv", "-"]].concat();
+    let run = [&["--quiet", "--check=none"], QUICK, &["--table", "-"]].concat();
     let output = ceasefire(&run);
     let named = ceasefire(&[&["compare"], &run[..]].concat());
     let rows = |output: &std::process::Output| {
@@ -339,7 +339,7 @@ fn compare_may_be_left_out() {
 #[test]
 fn a_scale_may_be_a_fraction() {
     let run = |scale| {
-        let run = ["tlb-flush2", "--machine", "milan-36", "--threads", "2", "--lru-drain", "batched"];
+        let run = ["tlb-flush2", "--machine", "milan-36", "--threads", "2", "--set", "lru_drain=batched"];
         let results =
             results(&[&run[..], &["--mechanism", "batched", "--repeats", "1", "--scale", scale]].concat());
         (results[0]["scale"].clone(), results[0]["operations"].clone())
@@ -349,9 +349,10 @@ fn a_scale_may_be_a_fraction() {
 
 #[test]
 fn debts_can_be_settled_in_two_ways() {
-    let run = ["tlb-flush2", "--machine", "milan-36", "--threads", "2", "--lru-drain", "batched"];
+    let run = ["tlb-flush2", "--machine", "milan-36", "--threads", "2", "--set", "lru_drain=batched"];
     for settle in ["free", "demand"] {
-        let lazy = ["--settle", settle, "--mechanism", "all", "--scale", "0.0002", "--repeats", "1"];
+        let set = format!("settle={settle}");
+        let lazy = ["--set", &set, "--mechanism", "all", "--scale", "0.0002", "--repeats", "1"];
         assert_eq!(results(&[&run[..], &lazy].concat())[0]["settle"], settle);
     }
 }
@@ -359,7 +360,7 @@ fn debts_can_be_settled_in_two_ways() {
 #[test]
 fn the_output_ends_with_a_summary_that_fits_80_columns() {
     let run = ["mmap-read", "migrate", "migrate-huge", "--cpus", "4", "--scale", "0.002"];
-    let text = printed(&[&run[..], &["--no-oracle", "--repeats", "1"]].concat());
+    let text = printed(&[&run[..], &["--check=none", "--repeats", "1"]].concat());
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let (_, last) = text.split_once("\nAll results ").expect("the table of all results");
     let rows: Vec<Vec<&str>> = last.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
@@ -414,7 +415,7 @@ fn the_same_runs_make_the_same_page() {
     let folder = Folder::new();
     let file = folder.file("same.html");
     let made = || {
-        let run = ["migrate", "--machine", "2-socket-intel", "--scale", "0.0005", "--no-oracle"];
+        let run = ["migrate", "--machine", "2-socket-intel", "--scale", "0.0005", "--check=none"];
         printed(&[&run[..], &["--repeats", "1", "--html", &file]].concat());
         fs::read_to_string(&file).expect("a page")
     };
@@ -436,7 +437,7 @@ fn a_machine_may_be_a_file() {
 fn a_sweep_has_rows_for_each_number_of_threads_beside_its_published_figures() {
     let run =
         ["tlb-flush2", "--machine", "milan-72", "--threads", "1,4", "--scale", "0.0002", "--repeats", "1"];
-    let swept = [&run[..], &["--lru-drain", "batched", "--mechanism", "batched,broadcast,all"]].concat();
+    let swept = [&run[..], &["--set", "lru_drain=batched", "--mechanism", "batched,broadcast,all"]].concat();
     let text = printed(&swept);
     let mut lines = text.lines().skip_while(|line| !line.contains("threads listed")).skip(1);
     let mut row = || lines.next().unwrap_or_else(|| panic!("{text}")).split_whitespace().collect::<Vec<_>>();
@@ -459,7 +460,7 @@ fn a_sweep_has_rows_for_each_number_of_threads_beside_its_published_figures() {
     assert!(text.contains("No rule was broken, none of "), "{text}");
 
     let cases: Vec<_> =
-        results(&[&run[..], &["--lru-drain", "eager,batched", "--mechanism", "all"]].concat())
+        results(&[&run[..], &["--set", "lru_drain=eager,batched", "--mechanism", "all"]].concat())
             .iter()
             .map(|result| {
                 (
@@ -473,7 +474,7 @@ fn a_sweep_has_rows_for_each_number_of_threads_beside_its_published_figures() {
     assert_eq!(cases, [case(1, "eager"), case(4, "eager"), case(1, "batched"), case(4, "batched")]);
 
     // A single number of threads has the table of the other experiments.
-    let one = ["tlb-flush2", "--machine", "milan-72", "--threads", "1", "--lru-drain", "batched"];
+    let one = ["tlb-flush2", "--machine", "milan-72", "--threads", "1", "--set", "lru_drain=batched"];
     let text = printed(&[&one[..], &["--scale", "0.0002", "--repeats", "1"]].concat());
     assert!(text.contains("1 thread, new pages listed batched"), "{text}");
     assert!(rows(&text, "operations per second").is_some_and(|rows| rows.len() == 2), "{text}");
@@ -629,7 +630,7 @@ fn a_reader_that_closes_the_pipe_is_no_error() {
 fn the_host_can_be_a_machine() {
     let run =
         ["mmap-read", "--machine", "host", "--scale", "0.002", "--mechanism", "batched", "--repeats", "1"];
-    let output = ceasefire(&[&["--quiet", "--no-oracle"], &run[..]].concat());
+    let output = ceasefire(&[&["--quiet", "--check=none"], &run[..]].concat());
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     // A computer with little memory for its CPUs needs a larger scale, and the error gives it.
     assert!(output.status.code() == Some(0) || message.contains("at least"), "{message}");
@@ -647,7 +648,7 @@ fn a_mechanism_named_twice_runs_once() {
 fn the_default_scale_holds_the_working_set_of_more_cpus() {
     let run =
         ["mmap-read", "--machine", "1-socket", "--cpus", "300", "--mechanism", "batched", "--repeats", "1"];
-    let text = printed(&[&run[..], &["--no-oracle"]].concat());
+    let text = printed(&[&run[..], &["--check=none"]].concat());
     assert!(text.contains("mmap-read on 1-socket: 300 CPUs"), "{text}");
 }
 

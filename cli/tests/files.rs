@@ -10,7 +10,7 @@ use serde_json::Value;
 
 mod common;
 
-use common::{ceasefire, printed, refused, Folder};
+use common::{ceasefire, json, printed, refused, Folder};
 
 const RUN: &[&str] = &["mmap-read", "--machine", "1-socket", "--scale", "0.003"];
 
@@ -50,14 +50,16 @@ fn numbers(json: &Value) -> BTreeMap<Key, f64> {
 #[test]
 fn csv_and_parquet_have_the_numbers_of_the_json() {
     let folder = Folder::new();
-    let [json, csv, parquet] = ["out.json", "out.csv", "out.parquet"].map(|name| folder.file(name));
-    let outputs = ["--repeats", "2", "--json", &json, "--csv", &csv, "--parquet", &parquet];
-    printed(&[RUN, &outputs].concat());
-    let json: Value = serde_json::from_str(&fs::read_to_string(json).expect("readable")).expect("JSON");
-    let expected = numbers(&json);
-    assert!(expected.len() > 6 * 40, "three mechanisms with two seeds");
-    let expected_bits: BTreeMap<Key, u64> =
-        expected.into_iter().map(|(key, value)| (key, value.to_bits())).collect();
+    let [csv, parquet] = ["out.csv", "out.parquet"].map(|name| folder.file(name));
+    let run = |table: &str| {
+        let json = json(&[RUN, &["--repeats", "2", "--table", table]].concat());
+        let expected = numbers(&json);
+        assert!(expected.len() > 6 * 40, "three mechanisms with two seeds");
+        let bits: BTreeMap<Key, u64> =
+            expected.into_iter().map(|(key, value)| (key, value.to_bits())).collect();
+        (json, bits)
+    };
+    let (_, expected_bits) = run(&csv);
 
     let mut reader = csv::Reader::from_path(csv).expect("readable");
     let rows: Vec<BTreeMap<String, String>> = reader.deserialize().map(|row| row.expect("a row")).collect();
@@ -71,6 +73,7 @@ fn csv_and_parquet_have_the_numbers_of_the_json() {
     let elapsed = elapsed.expect("a row");
     assert_eq!((elapsed["published"].as_str(), elapsed["unit"].as_str()), ("25.33", "s"));
 
+    let (json, expected_bits) = run(&parquet);
     let reader = SerializedFileReader::new(File::open(parquet).expect("there")).expect("a Parquet file");
     let facts = reader.metadata().file_metadata().key_value_metadata().expect("facts");
     let fact = |key: &str| facts.iter().find(|fact| fact.key == key).and_then(|fact| fact.value.clone());
@@ -111,14 +114,17 @@ fn earlier_results_survive_a_run_that_fails() {
 #[test]
 fn files_and_the_trace_leave_nothing_beside_them() {
     let folder = Folder::new();
-    let outputs = ["json", "csv", "parquet", "html", "trace"]
-        .map(|option| [format!("--{option}"), folder.file(option)]);
-    let outputs: Vec<&str> = outputs.iter().flatten().map(String::as_str).collect();
-    let output =
-        ceasefire(&[RUN, &["--mechanism", "batched", "--repeats", "1", "--quiet"], &outputs].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    for table in ["rows.csv", "rows.parquet"] {
+        let outputs = [("json", "json"), ("table", table), ("html", "html"), ("trace", "trace")]
+            .map(|(option, name)| [format!("--{option}"), folder.file(name)]);
+        let outputs: Vec<&str> = outputs.iter().flatten().map(String::as_str).collect();
+        let output =
+            ceasefire(&[RUN, &["--mechanism", "batched", "--repeats", "1", "--quiet"], &outputs].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    }
     let contents = folder.contents();
-    assert_eq!(contents.keys().collect::<Vec<_>>(), ["csv", "html", "json", "parquet", "trace"]);
+    let names = ["html", "json", "rows.csv", "rows.parquet", "trace"];
+    assert_eq!(contents.keys().collect::<Vec<_>>(), names);
     assert!(contents.values().all(|bytes| !bytes.is_empty()));
 }
 

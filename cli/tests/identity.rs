@@ -24,8 +24,8 @@ fn run(text: &str) -> Outputs {
     let folder = Folder::new();
     let machine = folder.write("machine.toml", text);
     let [json, csv, html] = ["out.json", "out.csv", "out.html"].map(|name| folder.file(name));
-    let run = ["mmap-read", "--machine", &machine, "--scale", "0.003", "--repeats", "1", "--no-oracle"];
-    let outputs = ["--mechanism", "per-page,batched", "--json", &json, "--csv", &csv, "--html", &html];
+    let run = ["mmap-read", "--machine", &machine, "--scale", "0.003", "--repeats", "1", "--check=none"];
+    let outputs = ["--mechanism", "per-page,batched", "--json", &json, "--table", &csv, "--html", &html];
     let table = printed(&[&run[..], &outputs].concat());
     let json = serde_json::from_str(&fs::read_to_string(json).expect("readable")).expect("JSON");
     let mut reader = csv::Reader::from_path(csv).expect("readable");
@@ -85,7 +85,7 @@ fn an_unchanged_copy_under_another_name_has_the_published_figures() {
 
 #[test]
 fn another_number_of_cpus_is_another_machine() {
-    let run = ["mmap-read", "--machine", "1-socket", "--scale", "0.003", "--repeats", "1", "--no-oracle"];
+    let run = ["mmap-read", "--machine", "1-socket", "--scale", "0.003", "--repeats", "1", "--check=none"];
     let run = [&run[..], &["--mechanism", "batched", "--cpus"]].concat();
     for (cpus, built_in) in [("8", json!("1-socket")), ("4", Value::Null)] {
         let result = common::results(&[&run[..], &[cpus]].concat()).remove(0);

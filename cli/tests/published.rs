@@ -11,7 +11,7 @@ use common::{printed, Folder};
 fn run(mechanisms: &str, more: &[&str]) -> (String, String) {
     let folder = Folder::new();
     let page = folder.file("page.html");
-    let run = ["tlb-flush2", "--machine", "milan-72", "--lru-drain", "batched", "--scale", "0.0002"];
+    let run = ["tlb-flush2", "--machine", "milan-72", "--set", "lru_drain=batched", "--scale", "0.0002"];
     let more = [&["--repeats", "1", "--mechanism", mechanisms, "--html", &page], more].concat();
     let text = printed(&[&run[..], &more].concat());
     (text, fs::read_to_string(&page).expect("a page"))

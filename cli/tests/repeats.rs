@@ -4,7 +4,7 @@ use serde_json::Value;
 
 mod common;
 
-use common::{json, printed, refused};
+use common::{json, printed};
 
 const RUN: &[&str] =
     &["mmap-read", "--machine", "1-socket", "--scale", "0.003", "--mechanism", "per-page,batched"];
@@ -35,7 +35,7 @@ fn repeats_run_seed_after_seed_and_the_summary_is_theirs() {
 
 #[test]
 fn the_table_shows_the_median_of_the_seeds() {
-    let run = [RUN, &["--no-oracle", "--seed", "5"]].concat();
+    let run = [RUN, &["--check=none", "--seed", "5"]].concat();
     let rates = |more: &[&str]| {
         let text = printed(&[&run[..], more].concat());
         let mut lines = text.lines().skip_while(|line| *line != "operations per second");
@@ -45,7 +45,8 @@ fn the_table_shows_the_median_of_the_seeds() {
     let (median, text) = rates(&["--repeats", "3"]);
     assert!(text.contains("seeds 5 to 7"), "{text}");
     let single = ["5", "6", "7"].map(|seed| {
-        let text = printed(&[RUN, &["--no-oracle", "--repeats", "1", "--seed", seed, "--csv", "-"]].concat());
+        let text =
+            printed(&[RUN, &["--check=none", "--repeats", "1", "--seed", seed, "--table", "-"]].concat());
         let rows = text.lines().filter(|line| line.contains(",operations_per_s,"));
         let rates = rows.map(|row| row.split(',').rev().nth(3).and_then(|cell| cell.parse::<f64>().ok()));
         rates.map(|rate| rate.expect("a number")).next().expect("a row")
@@ -59,12 +60,10 @@ fn the_table_shows_the_median_of_the_seeds() {
 
 #[test]
 fn every_run_is_checked_on_request() {
-    let json = json(&[RUN, &["--repeats", "2", "--check-all"]].concat());
+    let json = json(&[RUN, &["--repeats", "2", "--check=all"]].concat());
     let results = json["results"].as_array().expect("a list");
     assert_eq!(results.len(), 4);
     assert!(results.iter().all(|result| result["oracle"] == true && result["loads_compared"].is_u64()));
-    let message = refused(&["compare", "--check-all", "--no-oracle"]);
-    assert!(message.contains("--no-oracle"), "{message}");
 }
 
 /// The lines of the results that are not about the checkers or the host's time.
@@ -99,9 +98,8 @@ fn checkers_change_no_figure() {
         let run = [run, &lazy].concat();
         let checked = figures(&run);
         assert!(checked.len() > 100);
-        assert_eq!(checked, figures(&[&run[..], &["--no-oracle"]].concat()), "{run:?}");
+        assert_eq!(checked, figures(&[&run[..], &["--check=none"]].concat()), "{run:?}");
     }
     let checked = figures(&sweep);
-    assert_eq!(checked, figures(&[&sweep[..], &["--no-oracle"]].concat()));
-    assert_eq!(checked, figures(&[&sweep[..], &["--no-shadow"]].concat()));
+    assert_eq!(checked, figures(&[&sweep[..], &["--check=none"]].concat()));
 }

@@ -2,8 +2,11 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
+use ceasefire_linux::events::{Kind, Names};
 use ceasefire_linux::export::export;
-use ceasefire_linux::recording::Recording;
+use ceasefire_linux::recording::{Facts, Recording, RecordingError, Writer};
 use common::{ceasefire, refused, Folder};
 use serde_json::Value;
 
@@ -182,13 +185,16 @@ fn the_page_has_the_waits_for_locks() {
     }
 }
 
+/// What a comparison of two files prints.
+fn compared(one: &str, other: &str, options: &[&str]) -> String {
+    let output = ceasefire(&[&["diff", one, other], options].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
 #[test]
 fn waits_are_compared_if_both_recordings_tell_them() {
-    let differ = |one, other| {
-        let output = ceasefire(&["diff", &recording(one), &recording(other)]);
-        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("UTF-8")
-    };
+    let differ = |one, other| compared(&recording(one), &recording(other), &[]);
     let same = differ("waits", "waits");
     assert!(
         same.contains("lock waits, ms/s") && same.contains("  rwsem, for writing (munmap), ms/s"),
@@ -199,4 +205,67 @@ fn waits_are_compared_if_both_recordings_tell_them() {
         !other.contains("rwsem") && other.contains("the second recording has no events lock:*"),
         "{other}"
     );
+}
+
+/// The rows of a kind in a comparison.
+fn rows_of(one: &str, other: &str, figure: &str) -> Vec<Value> {
+    let found: Value = serde_json::from_str(&compared(one, other, &["--json", "-"])).expect("JSON");
+    let rows = found["differences"].as_array().expect("rows").iter();
+    rows.filter(|row| row["figure"] == figure).cloned().collect()
+}
+
+#[test]
+fn a_light_recording_has_no_causes_to_compare() {
+    let folder = Folder::new();
+    let full = recording("madvise");
+    let mut file = Recording::open(full.as_ref()).expect("a recording");
+    let (mut names, mut writer) = (Names::default(), Writer::new(Vec::new()).expect("memory"));
+    let is_light = |kind: &Kind| {
+        matches!(
+            kind,
+            Kind::Sent { .. }
+                | Kind::HandlerBegan { .. }
+                | Kind::HandlerEnded { .. }
+                | Kind::ThreadBegan { .. }
+                | Kind::ThreadNamed { .. }
+                | Kind::ThreadEnded
+        )
+    };
+    let each = file.each::<RecordingError>(&mut names, |row, names| {
+        if is_light(&row.event.kind) {
+            writer.add(&row, names)?;
+        }
+        Ok(())
+    });
+    each.expect("a whole recording");
+    let mut facts = Facts { light: true, ..file.facts().clone() };
+    facts.events.retain(|event| ["csd:", "task:"].iter().any(|system| event.starts_with(system)));
+    let light = folder.file("light.parquet");
+    std::fs::write(&light, writer.finish(&facts, &names).expect("memory")).expect("a file");
+    for (one, other, which) in [(&full, &light, "second"), (&light, &full, "first")] {
+        assert_eq!(rows_of(one, other, "interrupts_per_s_by_cause"), [Value::Null; 0]);
+        assert_eq!(rows_of(one, other, "interrupts_per_s")[0]["ratio"], 1.0);
+        let text = compared(one, other, &[]);
+        let note = format!("the {which} recording does not tell what led to interrupts");
+        assert!(text.contains(&note) && !text.lines().any(|line| line.contains(" differs ")), "{text}");
+    }
+    assert!(!compared(&light, &light, &[]).contains("does not tell"));
+}
+
+#[test]
+fn a_comparison_and_a_replay_have_the_same_processes() {
+    // A thread of the program in the last one has a name of its own.
+    for name in ["madvise", "worked/lmdb", "worked/scavenge", "guests/7.2-madvise", "guests/6.12-reclaim"] {
+        let file = recording(name);
+        // A comparison has rows of processes whose flushes interrupted no CPU.
+        let mut of_diff = rows_of(&file, &file, "interrupts_per_s_by_program");
+        of_diff.retain(|row| row["first"].as_f64() > Some(0.0));
+        let replayed = json(name, &[]);
+        let of_replay = replayed["observed"]["processes"].as_array().expect("rows");
+        let names = |rows: &[Value], key: &str| -> BTreeSet<String> {
+            rows.iter().map(|row| row[key].as_str().unwrap_or_default().to_owned()).collect()
+        };
+        let (of_diff, of_replay) = (names(&of_diff, "of"), names(of_replay, "program"));
+        assert_eq!(of_diff, of_replay, "{name}");
+    }
 }

@@ -124,8 +124,8 @@ fn a_prediction_has_an_interval() {
         "0.0006",
         "--repeats",
         "1",
-        "--uncertainty",
-        "5",
+        "--draw",
+        "uncertainty=5",
     ];
     let all = json(&arguments);
     assert_eq!(all["uncertainty"]["failed"], 0);
@@ -161,9 +161,9 @@ fn a_prediction_depends_on_numbers_of_the_machine() {
         "0.0001",
         "--repeats",
         "1",
-        "--no-oracle",
+        "--check=none",
     ];
-    let all = json(&[&arguments[..], &["--sensitivity", "2", "--html", &page]].concat());
+    let all = json(&[&arguments[..], &["--draw", "sensitivity=2", "--html", &page]].concat());
     let rows = all["sensitivity"]["rows"].as_array().expect("a list");
     let [row] = &rows[..] else { panic!("one ratio: {rows:?}") };
     assert_eq!((row["mechanism"].as_str(), row["pairs"].as_u64()), (Some("batched"), Some(2)));
@@ -173,13 +173,16 @@ fn a_prediction_depends_on_numbers_of_the_machine() {
     assert!(totals.windows(2).all(|pair| pair[0] >= pair[1]), "{totals:?}");
     let page = fs::read_to_string(page).expect("the page");
     assert!(page.contains("What the ratios depend on."));
-    let text = printed(&[&arguments[..], &["--sensitivity", "2", "--jobs", "1"]].concat());
+    let text = printed(&[&arguments[..], &["--draw", "sensitivity=2", "--jobs", "1"]].concat());
     let first = numbers[0]["key"].as_str().expect("a key");
     assert!(text.contains("What matters") && text.contains(first), "{first} in {text}");
 
     for (extra, part) in [
-        (&["migrate", "--sensitivity", "1"][..], "2 to 65535"),
-        (&["mmap-read", "--sensitivity", "--machine", "host"], "--sensitivity: 'host' has no file"),
+        (&["migrate", "--draw", "sensitivity=1"][..], "2 to 65535"),
+        (&["migrate", "--draw", "uncertainty=0"], "1 to 65535"),
+        (&["migrate", "--draw", "certainty"], "must be uncertainty or sensitivity"),
+        (&["migrate", "--draw", "uncertainty", "--trace", "t"], "cannot be used with"),
+        (&["mmap-read", "--draw", "sensitivity", "--machine", "host"], "--draw: 'host' has no file"),
     ] {
         let message = refused(&[&["compare"], extra].concat());
         assert!(message.contains(part), "{message}");

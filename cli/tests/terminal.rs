@@ -96,7 +96,7 @@ fn wide_terminals_have_shorter_lists() {
 
 #[test]
 fn the_tables_of_a_run_fit_the_terminal_and_wide_ones_have_more_columns() {
-    let run = ["mmap-read", "--machine", "1-socket", "--scale", "0.003", "--repeats", "2", "--no-oracle"];
+    let run = ["mmap-read", "--machine", "1-socket", "--scale", "0.003", "--repeats", "2", "--check=none"];
     let run = [&run[..], &["--quiet", "--mechanism", "per-page,batched"]].concat();
     let [narrow, middle, wide] = fitting(&run);
     let ranges = |text: &str| heads(text).iter().filter(|head| **head == "range").count();
@@ -113,7 +113,7 @@ fn the_tables_of_a_run_fit_the_terminal_and_wide_ones_have_more_columns() {
 #[test]
 fn a_sweep_fits_the_terminal() {
     let sweep = ["tlb-flush2", "--machine", "milan-72", "--threads", "1,4", "--scale", "0.0002"];
-    let sweep = [&sweep[..], &["--repeats", "2", "--quiet", "--no-oracle"]].concat();
+    let sweep = [&sweep[..], &["--repeats", "2", "--quiet", "--check=none"]].concat();
     for more in [&[][..], &["--all"]] {
         let [narrow, _, wide] = fitting(&[&sweep[..], more].concat());
         assert!(heads(&wide).contains(&"range") && heads(&wide).contains(&"paper"), "{wide}");

@@ -16,7 +16,7 @@ const RUN: &[&str] = &["compare", "tlb-flush2", "--machine", "milan-36", "--thre
 
 /// The mechanism and the size of that run, unless a test chooses others.
 const SMALL: &[&str] =
-    &["--lru-drain", "batched", "--mechanism", "batched", "--scale", "0.0002", "--repeats", "1"];
+    &["--set", "lru_drain=batched", "--mechanism", "batched", "--scale", "0.0002", "--repeats", "1"];
 
 /// Runs the command in a folder, and checks that it refuses with one line that has all the `parts`, and leaves the
 /// folder as it was.
@@ -38,10 +38,6 @@ fn wrong_names_are_answered_with_the_nearest() {
         (&["compare", "mmap-read=3"], &["did you mean 'mmap-read'?"]),
         (&["compare", "mmap\nread"], &["'mmap\\nread'", "did you mean 'mmap-read'?"]),
         (&["compare", ""], &["no experiment is called ''", "Known experiments: mmap-read, migrate,"]),
-        (&["lits"], &["did you mean 'list'?"]),
-        (&["competions", "bash"], &["did you mean 'completions'?"]),
-        (&["--all", "list"], &["the command 'list' must come first"]),
-        (&["--quiet", "compare", "mmap-read"], &["the command 'compare' must come first"]),
         (&["compare", "--mechanism", "per-page,bathced"], &["did you mean 'batched'?"]),
         (&["compare", "--mechanism", ""], &["Known mechanisms: per-page, batched, lazy, broadcast, all"]),
         (&["compare", "--machine", "1-sockets"], &["did you mean '1-socket'?"]),
@@ -56,13 +52,15 @@ fn wrong_names_are_answered_with_the_nearest() {
         (&["compare", "migrate", "--set", "costs.fault=3 m"], &["\"m\": must be one of ps, ns, us, ms"]),
         (&["compare", "migrate", "--set", "costs.fault=-3"], &["-3 ns: must be 0 to 1000 ms"]),
         (&["compare", "--machine", "host", "--set", "costs.fault=3 ns"], &["'host' has no file"]),
-        (&["compare", "--without", "smtt"], &["did you mean 'smt'?"]),
-        (&["compare", "--without", ""], &["contention, smt, idle, far-walks, bandwidth, ticks"]),
-        (&["compare", "--settle", "fre"], &["[possible values: free, demand]", "'free'"]),
-        (&["compare", "--lru-drain", "egaer"], &["[possible values: eager, batched]", "'eager'"]),
+        (&["compare", "--set", "setle=free"], &["KEY=NUMBER UNIT", "settle, lru_drain, without, speculate"]),
+        (&["compare", "--set", "without=smt,smtt"], &["did you mean 'smt'?"]),
+        (&["compare", "--set", "without="], &["contention, smt, idle, far-walks, bandwidth, ticks"]),
+        (&["compare", "--set", "settle=fre"], &["no settlement is called 'fre'; did you mean 'free'?"]),
+        (&["compare", "--set", "lru_drain=egaer"], &["did you mean 'eager'? Known LRU drains: eager, batched"]),
+        (&["compare", "--check", "nine"], &["[possible values: none, first, all]", "'none'"]),
         (&["compare", "--sale", "1"], &["'--scale'"]),
         (&["compare", "--machne", "host"], &["'--machine'"]),
-        (&["--chekc-all"], &["'--check-all'"]),
+        (&["--chekc", "all"], &["'--check'"]),
         (&["record", "--duration", "0s"], &["must be longer than 0"]),
         (&["record", "--duration", "5x"], &["'x' is no unit of time: use ms, s, min or h"]),
         (&["record", "--output", "missing/file"], &["missing/file", "there is no folder missing"]),
@@ -75,9 +73,10 @@ fn wrong_names_are_answered_with_the_nearest() {
         (&["import", "a", "--kallsyms", "a"], &["the file and --kallsyms name the same file"]),
         (&["replay", "missing"], &["missing: No such file"]),
         (&["replay", "missing", "--mechanism", "lasy"], &["did you mean 'lazy'?"]),
-        (&["replay", "missing", "--batch", "0"], &["0 is not in 1.."]),
+        (&["replay", "missing", "--batch", "0"], &["must be a whole number of calls, at least 1"]),
         (&["replay", "missing", "--decay", "5x"], &["'x' is no unit of time: use ms, s, min or h"]),
         (&["replay", "missing", "--decay", "0s"], &["must be longer than 0"]),
+        (&["replay", "missing", "--decay", "-3s"], &["'-3s' for '--decay <TIME>': it must be longer than 0"]),
         (&["replay", "missing", "--by", "thread"], &["[possible values: process, cause, sender, victim]"]),
         (&["replay", "a", "--html", "a"], &["the recording and --html name the same file"]),
         (&["replay", "a", "--html", "-"], &["--html writes to a file, not to standard output"]),
@@ -114,8 +113,6 @@ fn wrong_names_are_answered_with_the_nearest() {
         (&["top", "--json", "missing/file"], &["missing/file", "there is no folder missing"]),
         (&["list", "machine"], &["'machines'", "[possible values: experiments, machines, mechanisms]"]),
         (&["list", "everything"], &["[possible values: experiments, machines, mechanisms]"]),
-        (&["calibrat"], &["did you mean 'calibrate'?"]),
-        (&["--all", "calibrate"], &["the command 'calibrate' must come first"]),
         (&["calibrate", "--only", "latency,fualt"], &["did you mean 'fault'?"]),
         (&["calibrate", "--only", ""], &["Known parts: latency, switch, fault, flush, shootdown, tlb"]),
         (&["completions", "bsh"], &["[possible values: bash, elvish, fish, powershell, zsh]", "'bash'"]),
@@ -125,25 +122,50 @@ fn wrong_names_are_answered_with_the_nearest() {
 }
 
 #[test]
+fn a_word_that_is_no_command_is_answered_with_the_commands() {
+    let folder = Folder::new();
+    for (arguments, parts) in [
+        (&["lits"][..], &["no command or experiment is called 'lits'; did you mean 'list'? Commands: top, record, "][..]),
+        (&["recrod"], &["did you mean 'record'?"]),
+        (
+            &["stat"],
+            &["no command or experiment is called 'stat'. Commands: top, record, replay, diff, import, calibrate, \
+               compare, list, sweep, fit, check, completions, man; `ceasefire list experiments` has the rest\n"],
+        ),
+        (&["compare", "stat"], &["no experiment is called 'stat'. Known experiments: mmap-read, migrate,"]),
+        (&["competions", "bash"], &["did you mean 'completions'?"]),
+        (&["--all", "list"], &["the command 'list' must come first"]),
+        (&["--quiet", "compare", "mmap-read"], &["the command 'compare' must come first"]),
+        (&["calibrat"], &["did you mean 'calibrate'?"]),
+        (&["--all", "calibrate"], &["the command 'calibrate' must come first"]),
+    ] {
+        refuses(&folder, arguments, parts);
+    }
+}
+
+#[test]
 fn numbers_out_of_range_are_answered_with_the_range() {
     let folder = Folder::new();
     for (option, values, bound) in [
-        ("--scale", &["1/x", "", "a lot", "1/2/3"][..], "such as 0.0625 or 1/16"),
+        ("--scale", &["1/x", "", "a lot", "1/2/3", "1/0", "inf"][..], "such as 0.0625 or 1/16"),
         ("--seed", &["-1", "x", "1.5", "99999999999999999999999"], "0 to 18446744073709551615"),
         ("--jobs", &["0", "-1", "1.5", "65536"], "1 to 65535"),
         ("--repeats", &["0", "-1", "x", "", "65536"], "1 to 65535"),
         ("--threads", &["0", "-1", "1.5", "1,,2", "65536", ""], "1 to 65535"),
-        ("--speculate", &["2", "-0.1", "nan", "x", "1/2"], "must be a number, 0 to 1"),
         ("--cpus", &["-1", "x", "0.5", "99999999999"], "1 to 8192 CPUs"),
     ] {
         for value in values {
             refuses(&folder, &["compare", "tlb-flush2", option, value], &[option, bound]);
         }
     }
+    for rate in ["2", "-0.1", "nan", "x", "1/2"] {
+        let set = format!("speculate={rate}");
+        refuses(&folder, &["compare", "--set", &set], &["--set speculate=", "must be a number, 0 to 1"]);
+    }
     for scale in ["0", "-1", "nan", "0/0", "1e-300", "-0"] {
         refuses(&folder, &[RUN, &["--scale", scale]].concat(), &["must be at least 0.0001"]);
     }
-    for scale in ["1e300", "inf", "1/0", "2/1"] {
+    for scale in ["1e300", "2/1"] {
         refuses(&folder, &[RUN, &["--scale", scale]].concat(), &["above 1"]);
     }
     for cpus in ["0", "8193"] {
@@ -157,7 +179,7 @@ fn numbers_out_of_range_are_answered_with_the_range() {
         &["--seed 18446744073709551615", bound],
     );
     refuses(&folder, &["compare", "migrate", "--threads", "3"], &["the number of threads cannot be chosen"]);
-    refuses(&folder, &["compare", "migrate", "--lru-drain", "eager"], &["new pages cannot be chosen"]);
+    refuses(&folder, &["compare", "migrate", "--set", "lru_drain=eager"], &["new pages cannot be chosen"]);
     refuses(
         &folder,
         &["compare", "tlb-flush2", "--machine", "milan-36", "--threads", "37"],
@@ -181,7 +203,7 @@ fn sizes_that_do_not_fit_are_answered_with_the_bound() {
     let message = refused(&["compare", "mmap-read", "--machine", "1-socket", "--scale", "0.0001"]);
     let least = message.trim_end().rsplit("at least ").next().expect("the least scale");
     let one =
-        ["mmap-read", "--machine", "1-socket", "--mechanism", "batched", "--repeats", "1", "--no-oracle"];
+        ["mmap-read", "--machine", "1-socket", "--mechanism", "batched", "--repeats", "1", "--check=none"];
     common::printed(&[&one[..], &["--scale", least]].concat());
     let message = refused(&["compare", "mmap-read", "--machine", "1-socket", "--cpus", "8192"]);
     let most = message.trim_end().rsplit(' ').next().expect("the most CPUs");
@@ -193,22 +215,18 @@ fn arguments_that_do_not_go_together_are_refused() {
     let folder = Folder::new();
     let run = [RUN, SMALL].concat();
     for (arguments, parts) in [
-        (
-            &["compare", "--check-all", "--no-oracle"][..],
-            &["'--check-all' cannot be used with '--no-oracle'"][..],
-        ),
-        (&["compare", "--seed"], &["a value is required for '--seed <N>'"]),
+        (&["compare", "--seed"][..], &["a value is required for '--seed <N>'"][..]),
         (&["compare", "--seed", "1", "--seed", "2"], &["'--seed <N>' cannot be used multiple times"]),
-        (&["compare", "--csv", "a", "--csv", "b"], &["cannot be used multiple times"]),
-        (&["compare", "--no-shadow=1"], &["unexpected value '1' for '--no-shadow'"]),
+        (&["compare", "--table", "a", "--table", "b"], &["cannot be used multiple times"]),
+        (&["compare", "--quiet=1"], &["unexpected value '1' for '--quiet'"]),
         (&["compare", "-x"], &["unexpected argument '-x'"]),
         (&["list", "experiments", "machines"], &["unexpected argument 'machines'"]),
         (&["list", "--parameters"], &["only with 'list machines'"]),
         (&["list", "mechanisms", "--parameters"], &["only with 'list machines'"]),
         (&["man", "list"], &["unexpected argument 'list'"]),
         (&["completions"], &["<SHELL>"]),
-        (&[&run[..], &["--settle", "free"]].concat(), &["--settle applies only to lazy and all"]),
-        (&[&run[..], &["--settle", "demand"]].concat(), &["--settle applies only to lazy and all"]),
+        (&[&run[..], &["--set", "settle=free"]].concat(), &["--set settle applies only to lazy and all"]),
+        (&[&run[..], &["--set", "settle=demand"]].concat(), &["--set settle applies only to lazy and all"]),
         (&["compare", "--trace", "t"], &["--trace needs exactly one run, but", "choose one experiment"]),
         (&["compare", "mmap-read", "--trace", "t", "--repeats", "2"], &["exactly one run"]),
     ] {
@@ -372,7 +390,16 @@ fn files_of_other_programs_are_imported_or_refused() {
         assert!(output.status.success() && text.contains("the first recording is imported from"), "{text}");
         fs::remove_file(&recording).expect("a file");
     }
+    // The recording without a name of its own, three times: the last but one is kept.
+    let path = format!("{}/../linux/recordings/import/trace-6.dat", env!("CARGO_MANIFEST_DIR"));
+    for _ in 0..3 {
+        let output = command().current_dir(folder.path()).args(["import", &path]).output();
+        assert_eq!(output.expect("the built command starts").status.code(), Some(0));
+    }
+    let old = ["recording.parquet", "recording.parquet.old"].map(|name| folder.contents().contains_key(name));
+    assert_eq!(old, [true, true], "{:?}", folder.contents().keys());
     folder.write("text", "no file of perf");
+    refuses(&folder, &["replay", "text"], &["text: it is no recording: not a Parquet file"]);
     refuses(
         &folder,
         &["import", "text"],
@@ -387,7 +414,7 @@ fn outputs_that_cannot_be_written_are_refused_before_the_first_run() {
     fs::create_dir(folder.file("folder")).expect("writable");
     // The run would take minutes at the paper's size.
     let run = ["compare", "mmap-read", "--machine", "1-socket", "--mechanism", "batched", "--scale", "1"];
-    for option in ["--json", "--csv", "--parquet", "--html", "--trace"] {
+    for option in ["--json", "--table", "--html", "--trace"] {
         for (path, reason) in [
             ("/nowhere/results", "there is no folder /nowhere"),
             ("none/results", "there is no folder none"),
@@ -419,8 +446,10 @@ fn standard_output_is_for_one_text() {
     let folder = Folder::new();
     let run = [RUN, SMALL].concat();
     for (outputs, part) in [
-        (&["--json", "-", "--csv", "-"][..], "--json and --csv cannot both be written to standard output"),
-        (&["--parquet", "-"], "--parquet writes to a file, not to standard output"),
+        (
+            &["--json", "-", "--table", "-"][..],
+            "--json and --table cannot both be written to standard output",
+        ),
         (&["--html", "-"], "--html writes to a file, not to standard output"),
         (&["--trace", "-"], "--trace writes to a file, not to standard output"),
         (&["--json", "-", "--html", "-"], "--html writes to a file, not to standard output"),
@@ -442,8 +471,8 @@ fn no_two_options_name_one_file() {
     for _ in 0..2 {
         for (one, path, other) in [
             ("--json", "out", "--html"),
-            ("--json", "./out", "--csv"),
-            ("--csv", &detour, "--parquet"),
+            ("--json", "./out", "--table"),
+            ("--table", &detour, "--html"),
             ("--html", "out", "--trace"),
             ("--json", &detour, "--trace"),
         ] {
@@ -462,13 +491,13 @@ fn no_two_options_name_one_file() {
     let matrix = include_str!("../../sim/machine/latencies/intel-core-i7-6700k.csv");
     folder.write("matrix.csv", matrix);
     folder.write("measured.toml", &MACHINE.replace("intel-core-i7-6700k.csv", "matrix.csv"));
-    let part = "the machine and --csv name the same file: matrix.csv";
-    refuses(&folder, &["mmap-read", "--machine", "measured.toml", "--csv", "matrix.csv"], &[part]);
+    let part = "the machine and --table name the same file: matrix.csv";
+    refuses(&folder, &["mmap-read", "--machine", "measured.toml", "--table", "matrix.csv"], &[part]);
     let process = "[[process]]\nname = 'p'\n[[process.phase]]\ntimes = 1\ndo = [{ compute = '1 us' }]\n";
     folder.write("workload.toml", &format!("machines = ['measured.toml']\n{process}"));
     for file in ["measured.toml", "matrix.csv"] {
         let part = format!("the machine and --json name the same file: {file}");
-        refuses(&folder, &["run", "workload.toml", "--json", file], &[&part]);
+        refuses(&folder, &["compare", "workload.toml", "--json", file], &[&part]);
     }
     #[cfg(unix)]
     {
@@ -481,8 +510,8 @@ fn no_two_options_name_one_file() {
         for (one, other) in
             [("out", "soft"), ("hard", "out"), ("hard", "softer"), ("soft", "softer"), ("new", "to-new")]
         {
-            let outputs = ["--json", one, "--csv", other];
-            let part = format!("--json and --csv name the same file: {other}");
+            let outputs = ["--json", one, "--table", other];
+            let part = format!("--json and --table name the same file: {other}");
             refuses(&folder, &[RUN, SMALL, &outputs].concat(), &[&part]);
         }
         refuses(&folder, &[&run[..], &["--html", "copy.toml"]].concat(), &["--machine and --html"]);

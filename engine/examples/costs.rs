@@ -12,8 +12,9 @@ use std::sync::OnceLock;
 
 use ceasefire::{
     AddressSpace, Asid, Batch, Bounds, Capabilities, Condition, Cpu, CpuId, CpuSet, Engine, Entry, Flush,
-    Owed, PageSize, Payment, Platform, Root, Schedule, Stamp, TableGuard, DEFAULT_AGE, MAX_CPUS,
+    Owed, PageSize, Payment, Platform, Root, Schedule, Stamp, DEFAULT_AGE, MAX_CPUS,
 };
+use ceasefire_testing::TableLock;
 
 /// The number of calls of each case's function.
 const CALLS: usize = 64;
@@ -129,15 +130,6 @@ fn space() -> &'static AddressSpace {
 
 fn other() -> &'static AddressSpace {
     OTHER.get_or_init(|| engine().new_space(Root(2)))
-}
-
-/// A page-table lock without contention.
-struct TableLock(&'static AddressSpace);
-
-impl TableGuard<Idle> for TableLock {
-    fn space(&self) -> &&'static AddressSpace {
-        &self.0
-    }
 }
 
 /// Makes `cpus` run the space. The last of them becomes the CPU that executes the code that follows.

@@ -1,6 +1,6 @@
 //! The cores of the protocol by themselves, for models that try every order of a core's accesses.
 //!
-//! Only the build for the adversary has this module. Its functions pass a call on; they decide nothing.
+//! Only the checked build has this module. Its functions pass a call on; they decide nothing.
 
 use core::fmt;
 

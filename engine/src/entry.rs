@@ -94,6 +94,7 @@ impl<P: Platform> Engine<P> {
         match entry.access {
             Access::Usable => true,
             Access::Hidden => {
+                // R1
                 self.guarded(Guard::Hidden) && (space.downgrade_in_flight() || self.owes(space))
             }
             Access::None => false,

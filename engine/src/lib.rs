@@ -1,33 +1,77 @@
 //! The TLB-coherence layer of an operating-system kernel.
 //!
-//! A kernel that clears or narrows a translation leaves a *debt*: CPUs may still hold the old entry in their TLBs. This
-//! crate records those debts and pays them. Its types make it impossible to forget one:
+//! One CPU unmaps a page and frees its frame. Another CPU still has the translation in its TLB. It goes on to load from the
+//! frame and to store into it, although the frame may belong to another program by now. So the kernel must make the other
+//! CPU forget the translation before it frees the frame. That takes an interrupt and a wait, a *TLB shootdown*. A
+//! shootdown that is forgotten, or comes too late, corrupts memory; shootdowns for every page cost many-core machines up
+//! to half of their time.
 //!
-//! - Only a [`Gather`] or a [`Batch`] changes translations. A gather flushes before the operation returns; a batch
-//!   flushes once for many pages. The kernel exchanges the entry in a closure inside their call, so the debt is
-//!   recorded with the change.
-//! - A page that a debt endangers goes in by value and comes out only after the flush.
-//! - A page may be written out only with a [`WritePermit`], which follows a flush of the writable entries.
-//! - An operation that promises something to a program first settles what batches owe in its space
-//!   ([`Engine::settle`]). It does so each time it takes a page-table lock; the proof is a [`Settled`].
-//! - A page that leaves a batch before its debt is settled is an [`Owed`], which carries a stamp. This happens only
-//!   under [`Schedule::Lazy`]. Timer ticks ([`Engine::tick`]) settle the debt within [`Bounds`], mostly at no cost.
+//! This crate decides when which CPU is flushed. Its types exclude the forgotten flush, and it sends as few interrupts as
+//! the kernel's promises to its programs allow:
 //!
-//! The kernel implements [`Platform`]. It embeds an [`AddressSpace`] in its own and a [`Cpu`] in its per-CPU data. The
-//! crate has no dependency, allocates nothing and takes no lock. A CPU waits for another outside a flush only if it
+//! ```
+//! use ceasefire::{Engine, Entry, Gather, PageSize, Platform, TableGuard};
+//!
+//! /// Unmaps a page. `take_entry` exchanges the page's entry in the table for an empty one.
+//! fn unmap<P: Platform, G: TableGuard<P>, Frame>(
+//!     engine: &Engine<P>,
+//!     space: &P::Space,
+//!     table_lock: G,
+//!     (address, frame): (u64, Frame),
+//!     take_entry: impl FnOnce() -> Entry,
+//!     free: impl FnMut(Frame),
+//! ) {
+//!     let mut room = [None];
+//!     let mut gather = Gather::new(engine, space.as_ref(), &mut room, free);
+//!     let mut changes = gather.under(engine.settle(table_lock));
+//!     changes.clear(address, PageSize::KIB_4, |_| take_entry());
+//!     changes.hold(frame);
+//!     drop(changes); // flushes the CPUs that may hold the translation, then releases the lock
+//!     gather.finish(); // `free` has got the frame, which no CPU can reach
+//! }
+//! ```
+//!
+//! The frame goes in by value and comes out after the flush. The lock cannot be released between the change and the
+//! flush, and no entry can be cleared outside `clear`. A kernel that leaves a step out does not compile.
+//!
+//! # Strict unmapping: five names
+//!
+//! - [`Platform`] is the machine. The kernel implements it: which CPU runs this code, how a CPU invalidates its own
+//!   entries, how it interrupts others and waits.
+//! - [`Engine`] is the coherence layer of the machine. A kernel has one, in a `static`.
+//! - [`Cpu`] is the engine's state of one CPU. The kernel keeps it in its per-CPU data. The CPU calls
+//!   [`Engine::online`] before it runs programs, [`Engine::switch_to`] when it switches to a program's space, and
+//!   [`Engine::handle_interrupt`] in the handler of the interrupt that the platform sends.
+//! - [`AddressSpace`] is the engine's state of one address space. The kernel embeds it in its own
+//!   ([`Engine::new_space`]).
+//! - [`Gather`] unmaps, protects and moves pages on a program's behalf. Other CPUs are flushed before the operation
+//!   returns. It changes entries only under a page-table lock ([`TableGuard`]) under which the space was settled
+//!   ([`Engine::settle`]).
+//!
+//! The examples `strict.rs` and `port.rs` are whole kernels on two threads of the host.
+//!
+//! # Layers above it
+//!
+//! A translation that was cleared or narrowed and not flushed is a *debt*. The next layers pay it later or more cheaply;
+//! each can be adopted by itself:
+//!
+//! - **Batches.** A [`Batch`] takes pages that the kernel unmaps on its own account, in reclaim and in migration. One flush
+//!   covers up to [`BATCH`] of them. A page may be written out only with a [`WritePermit`], which follows a flush of the
+//!   writable entries.
+//! - **Lazy debts.** Under [`Schedule::Lazy`] a page that no CPU could store to leaves its batch before the flush, as an
+//!   [`Owed`] with a stamp. Timer ticks ([`Engine::tick`]) settle the debt within [`Bounds`], mostly at no cost.
+//! - **Kernel ranges.** A [`KernelGather`] flushes translations that all spaces share.
+//! - **Broadcasts.** Where the processor carries invalidations to other CPUs ([`Capabilities::broadcast`]), an ASID means
+//!   the same on every CPU, and the sender waits for the hardware in place of interrupts. Broadcasts serve every space
+//!   (Arm), or those that many CPUs run while the others use interrupts (x86).
+//! - **Devices** that walk a space's tables are told of every flush ([`AddressSpace::attach_device`]).
+//!
+//! The crate has no dependency, allocates nothing and takes no lock. A CPU waits for another outside a flush only if it
 //! needs a new ASID while another CPU is flushing all of them.
 //!
-//! Two transports carry a flush to other CPUs:
-//!
-//! - *Interrupts*, by the protocol that Linux developed for x86: generations, per-CPU ASID slots, lazy CPUs, interrupts
-//!   with acknowledgement.
-//! - *Broadcasts*, where the processor has them ([`Capabilities::broadcast`]). An ASID means the same on every CPU, the
-//!   hardware carries the invalidation, and the sender waits for it. Broadcasts serve every space (Arm), or those that
-//!   many CPUs run while the others use interrupts (x86).
-//!
-//! Both differ from Linux in two ways. Each space remembers its completed flushes, so the check for owed flushes is
-//! exact. Pages are removed from caches only after their batch was flushed. Devices that walk a space's tables are told
-//! of every flush too ([`AddressSpace::attach_device`]).
+//! Interrupts follow the protocol that Linux developed for x86: generations, per-CPU ASID slots, lazy CPUs, interrupts with
+//! acknowledgement. It differs from Linux in two ways. Each space remembers its completed flushes, so the check for owed
+//! flushes is exact. Pages are removed from caches only after their batch was flushed.
 #![no_std]
 #![warn(unreachable_pub)]
 
@@ -140,6 +184,19 @@ impl<P: Platform> Engine<P> {
     pub fn new_space(&self, root: Root) -> AddressSpace {
         let id = SpaceId::new(self.next_space.fetch_add(1, Ordering::Relaxed));
         AddressSpace::new(id, root, self.first_asid())
+    }
+
+    /// Checks in debug builds that this engine made `space`, as far as the space's number tells.
+    pub(crate) fn assert_own(&self, space: &AddressSpace) {
+        // A checker would take the look for an access of the protocol.
+        #[cfg(not(ceasefire_checked))]
+        debug_assert!(
+            space.id().get() < self.next_space.load(Ordering::Relaxed),
+            "{:?} was made by another engine",
+            space.id()
+        );
+        #[cfg(ceasefire_checked)]
+        let _ = space;
     }
 
     /// Adds up the counters of all `cpus`. It reads them while they change; the sum is exact once the machine is quiet.

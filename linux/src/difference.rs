@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::events::{LockKind, Names};
-use crate::locks::{Wait, Waits};
+use crate::events::{Kind, LockKind, Names};
+use crate::kernel::threads::Threads;
+use crate::locks::Wait;
+use crate::observer::{Observer, Sink};
 use crate::recording::{Facts, Loss, Recording, RecordingError};
-use crate::shootdowns::{Cause, Shootdown, Tracker};
+use crate::shootdowns::{Cause, Shootdown, Tally};
 use crate::spread::{of_independent, Spread};
 
 /// The parts into which the time of a recording is divided.
@@ -31,15 +33,19 @@ pub enum Figure {
     WaitNs,
     /// Interrupts of a cause.
     OfCause(Cause),
-    /// Interrupts that a program's threads sent, by its name.
+    /// Interrupts that processes of a name sent.
     OfProgram(String),
     /// The time for which threads waited for locks of a kind, in calls of a cause, in nanoseconds.
     OfLock(LockKind, Cause),
 }
 
 impl Figure {
-    fn is_of_waits(&self) -> bool {
-        matches!(self, Self::Waits | Self::WaitNs | Self::OfLock(..))
+    fn is_told_by(&self, profile: &Profile) -> bool {
+        match self {
+            Self::Waits | Self::WaitNs | Self::OfLock(..) => profile.facts.tells_waits(),
+            Self::OfCause(_) => profile.tells_causes(),
+            _ => true,
+        }
     }
 }
 
@@ -50,6 +56,8 @@ pub struct Profile {
     pub facts: Facts,
     /// What it lacks.
     pub lost: Loss,
+    /// Whether it has the kernel functions that led to interrupts.
+    has_stacks: bool,
     figures: BTreeMap<Figure, [u64; PARTS]>,
 }
 
@@ -74,27 +82,79 @@ impl Difference {
 }
 
 impl Profile {
+    /// No figures yet.
+    fn new(facts: Facts) -> Self {
+        Self { facts, lost: Loss::default(), has_stacks: false, figures: BTreeMap::new() }
+    }
+
     /// The figures of a recording.
     ///
     /// # Errors
     /// If it cannot be read.
     pub fn of(recording: &mut Recording) -> Result<Self, RecordingError> {
         let facts = recording.facts().clone();
-        let mut profile = Self { facts, lost: Loss::default(), figures: BTreeMap::new() };
+        let mut observer = Observer::new(Threads::default(), Sums::of(facts));
         let mut names = Names::default();
-        let (mut tracker, mut waits) = (Tracker::default(), Waits::default());
+        let mut has_stacks = false;
         recording.each::<RecordingError>(&mut names, |row, names| {
-            let doing = || *tracker.doing(row.event.thread);
-            waits.add(&row, doing, names, |wait| profile.add_wait(wait));
-            tracker.add(&row.event, || row.of_thread(), names, |shootdown| profile.add(shootdown, names));
+            has_stacks |= matches!(row.event.kind, Kind::Stack { .. });
+            observer.add(&row, names);
             Ok(())
         })?;
-        tracker.finish(|shootdown| profile.add(shootdown, &names));
-        profile.lost = recording.lost();
-        Ok(profile)
+        let (sums, threads) = observer.finish();
+        Ok(Self { lost: recording.lost(), has_stacks, ..sums.named(&threads, &names) })
     }
 
-    fn add(&mut self, shootdown: &Shootdown, names: &Names) {
+    /// Whether it tells causes: by events or by the kernel's functions.
+    pub fn tells_causes(&self) -> bool {
+        self.facts.tells_causes() || self.has_stacks
+    }
+}
+
+/// The figures of a recording whose processes have no names yet.
+#[derive(Debug)]
+struct Sums {
+    profile: Profile,
+    /// The interrupts that each process sent.
+    processes: BTreeMap<u32, [u64; PARTS]>,
+    /// It knows a name of each process.
+    tally: Tally,
+}
+
+impl Sums {
+    fn of(facts: Facts) -> Self {
+        let profile = Profile::new(facts);
+        Self { profile, processes: BTreeMap::new(), tally: Tally::default() }
+    }
+
+    fn add(&mut self, time_ns: u64, figures: impl IntoIterator<Item = (Figure, u64)>) -> usize {
+        let part = self.profile.facts.part(time_ns, PARTS);
+        for (figure, value) in figures {
+            let sum = &mut self.profile.figures.entry(figure).or_default()[part];
+            *sum = sum.saturating_add(value);
+        }
+        part
+    }
+
+    /// The figures with those of processes, which are together if they have one name.
+    fn named(mut self, threads: &Threads, names: &Names) -> Profile {
+        let mut programs = self.tally.totals().names;
+        threads.name(&mut programs);
+        for (process, parts) in self.processes {
+            let program = programs.get(&process).map(|name| names.get(*name)).unwrap_or_default();
+            let sums = self.profile.figures.entry(Figure::OfProgram(program.to_owned())).or_default();
+            for (sum, interrupts) in sums.iter_mut().zip(parts) {
+                *sum += interrupts;
+            }
+        }
+        self.profile
+    }
+}
+
+impl Sink for Sums {
+    const WAITS: bool = true;
+
+    fn shootdown(&mut self, shootdown: &Shootdown) {
         let interrupts = shootdown.interrupts.len() as u64;
         let figures = [
             (Figure::Flushes, 1),
@@ -102,32 +162,25 @@ impl Profile {
             (Figure::SenderNs, shootdown.sender_ns()),
             (Figure::VictimNs, shootdown.victim_ns()),
             (Figure::OfCause(shootdown.cause), interrupts),
-            (Figure::OfProgram(names.get(shootdown.sender.program).to_owned()), interrupts),
         ];
-        self.add_at(shootdown.began_ns, figures);
+        let part = self.add(shootdown.began_ns, figures);
+        self.processes.entry(shootdown.sender.process).or_default()[part] += interrupts;
+        self.tally.add(shootdown);
     }
 
-    fn add_wait(&mut self, wait: &Wait) {
+    fn wait(&mut self, wait: &Wait) {
         let of_lock = Figure::OfLock(wait.kind, wait.cause);
-        self.add_at(wait.began_ns, [(Figure::Waits, 1), (Figure::WaitNs, wait.ns()), (of_lock, wait.ns())]);
-    }
-
-    fn add_at(&mut self, time_ns: u64, figures: impl IntoIterator<Item = (Figure, u64)>) {
-        let part = self.facts.part(time_ns, PARTS);
-        for (figure, value) in figures {
-            let sum = &mut self.figures.entry(figure).or_default()[part];
-            *sum = sum.saturating_add(value);
-        }
+        self.add(wait.began_ns, [(Figure::Waits, 1), (Figure::WaitNs, wait.ns()), (of_lock, wait.ns())]);
     }
 }
 
-/// Compares the figures of two recordings: every figure that one of them has. Waits are compared if both tell them.
+/// Compares the figures of two recordings: every figure that one of them has. Causes and waits are compared if both tell
+/// them.
 pub fn differences(one: &Profile, other: &Profile) -> Vec<Difference> {
     let mut figures: Vec<&Figure> = one.figures.keys().chain(other.figures.keys()).collect();
     figures.sort();
     figures.dedup();
-    let tell_waits = one.facts.tells_waits() && other.facts.tells_waits();
-    figures.retain(|figure| tell_waits || !figure.is_of_waits());
+    figures.retain(|figure| [one, other].iter().all(|profile| figure.is_told_by(profile)));
     let compare = |figure: &Figure| {
         let parts = [one, other].map(|profile| profile.figures.get(figure).copied().unwrap_or_default());
         let seconds = [one, other].map(|profile| profile.facts.seconds());
@@ -149,10 +202,12 @@ pub fn differences(one: &Profile, other: &Profile) -> Vec<Difference> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::{Event, Work};
+    use crate::recording::Row;
 
     fn profile(seconds: u64, parts: [u64; PARTS]) -> Profile {
         let facts = Facts { ended_ns: seconds * 1_000_000_000, ..Facts::default() };
-        Profile { facts, lost: Loss::default(), figures: BTreeMap::from([(Figure::Interrupts, parts)]) }
+        Profile { figures: BTreeMap::from([(Figure::Interrupts, parts)]), ..Profile::new(facts) }
     }
 
     fn noisy(mean: u64) -> [u64; PARTS] {
@@ -173,22 +228,65 @@ mod tests {
         assert!(clear(10) && !clear(1));
     }
 
+    /// A recording with these events, and with figures of all kinds.
+    fn of_events(events: &[&str]) -> Profile {
+        let events = events.iter().map(|event| (*event).to_owned()).collect();
+        let facts = Facts { ended_ns: 1_000_000_000, events, ..Facts::default() };
+        let of_lock = Figure::OfLock(LockKind::SleepWrite, Cause::Munmap);
+        let figures =
+            [Figure::Interrupts, Figure::Waits, Figure::WaitNs, Figure::OfCause(Cause::Munmap), of_lock];
+        Profile { figures: figures.map(|of| (of, noisy(9))).into(), ..Profile::new(facts) }
+    }
+
     #[test]
     fn waits_are_compared_if_both_recordings_tell_them() {
         let waits = |tells: bool| {
-            let events = if tells {
-                vec!["lock:contention_begin".into(), "lock:contention_end".into()]
-            } else {
-                vec![]
-            };
-            let facts = Facts { ended_ns: 1_000_000_000, events, ..Facts::default() };
-            let of_lock = Figure::OfLock(LockKind::SleepWrite, Cause::Munmap);
-            let figures =
-                [Figure::Interrupts, Figure::Waits, Figure::WaitNs, of_lock].map(|of| (of, noisy(9)));
-            Profile { facts, lost: Loss::default(), figures: figures.into() }
+            of_events(if tells { &["lock:contention_begin", "lock:contention_end"] } else { &[] })
         };
         let count = |one, other| differences(&waits(one), &waits(other)).len();
         assert_eq!((count(true, true), count(true, false), count(false, true)), (4, 1, 1));
+    }
+
+    #[test]
+    fn causes_are_compared_if_both_recordings_tell_them() {
+        let light = || of_events(&["csd:csd_queue_cpu", "tlb:tlb_flush", "sched:sched_process_exit"]);
+        let full = || of_events(&["csd:csd_queue_cpu", "syscalls:sys_enter_munmap"]);
+        let with_stacks = || Profile { has_stacks: true, ..light() };
+        let compares = |one, other| {
+            let found = differences(&one, &other);
+            found.iter().any(|difference| matches!(difference.figure, Figure::OfCause(_)))
+        };
+        assert!(!compares(full(), light()) && !compares(light(), full()) && !compares(light(), light()));
+        assert!(compares(full(), full()) && compares(full(), with_stacks()));
+    }
+
+    #[test]
+    fn a_process_sends_its_threads_interrupts_under_its_first_threads_name() {
+        let mut names = Names::default();
+        let [program, helper, other] = ["program", "helper", "other"].map(|name| names.add(name));
+        let facts = Facts { ended_ns: 1_000, ..Facts::default() };
+        let mut observer = Observer::new(Threads::default(), Sums::of(facts));
+        let rows =
+            [(10, 10, program), (11, 10, helper), (12, 10, helper), (20, 20, program), (30, 30, other)];
+        for (thread, process, program) in rows {
+            for (kind, cpu) in [
+                (Kind::ThreadNamed { thread, name: program }, 0),
+                (Kind::Sent { target: 1, work: Work::Flush, call: thread.into(), site: program }, 0),
+                (Kind::HandlerEnded { work: Work::Flush, call: thread.into() }, 1),
+            ] {
+                // The first thread of process 10 sends nothing.
+                if thread != 10 || matches!(kind, Kind::ThreadNamed { .. }) {
+                    let event = Event { time_ns: thread.into(), cpu, thread, kind };
+                    observer.add(&Row { event, process, program }, &names);
+                }
+            }
+        }
+        let (sums, threads) = observer.finish();
+        let figures = sums.named(&threads, &names).figures;
+        let of = |program: &str| {
+            figures.get(&Figure::OfProgram(program.to_owned())).map(|parts| parts.iter().sum())
+        };
+        assert_eq!([of("program"), of("other"), of("helper")], [Some(3), Some(1), None]);
     }
 
     #[test]

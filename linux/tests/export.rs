@@ -6,8 +6,10 @@ use std::path::PathBuf;
 
 use ceasefire_linux::events::{Event, FlushReason, Kind, Name, Names, Spelled, SystemCall, Work};
 use ceasefire_linux::export::export;
+use ceasefire_linux::kernel::threads::Threads;
+use ceasefire_linux::observer::{Observer, Sink};
 use ceasefire_linux::recording::{Facts, Recording, RecordingError, Row, Writer};
-use ceasefire_linux::shootdowns::Tracker;
+use ceasefire_linux::shootdowns::Shootdown;
 use reader::{Slice, Trace};
 
 #[path = "../../sim/perfetto/tests/reader/mod.rs"]
@@ -55,9 +57,18 @@ struct Counts {
     waits: usize,
 }
 
+/// Counts interrupts whose handlers were seen.
+struct Paired(usize);
+
+impl Sink for Paired {
+    fn shootdown(&mut self, shootdown: &Shootdown) {
+        self.0 += shootdown.interrupts.iter().filter(|interrupt| interrupt.victim.is_some()).count();
+    }
+}
+
 fn counts(recording: &mut Recording) -> Counts {
-    let (mut counts, mut paired) = (Counts::default(), 0);
-    let (mut names, mut tracker) = (Names::default(), Tracker::default());
+    let (mut counts, mut names) = (Counts::default(), Names::default());
+    let mut observer = Observer::new(Threads::default(), Paired(0));
     let each = recording.each::<RecordingError>(&mut names, |row, names| {
         match row.event.kind {
             Kind::Sent { .. } => counts.sent += 1,
@@ -66,20 +77,11 @@ fn counts(recording: &mut Recording) -> Counts {
             Kind::WaitBegan { .. } if row.event.thread != 0 => counts.waits += 1,
             _ => {}
         }
-        tracker.add(
-            &row.event,
-            || row.of_thread(),
-            names,
-            |shootdown| {
-                paired += shootdown.interrupts.iter().filter(|interrupt| interrupt.victim.is_some()).count();
-            },
-        );
+        observer.add(&row, names);
         Ok(())
     });
     each.expect("a whole recording");
-    tracker.finish(|shootdown| {
-        paired += shootdown.interrupts.iter().filter(|interrupt| interrupt.victim.is_some()).count();
-    });
+    let (Paired(paired), _) = observer.finish();
     Counts { paired, ..counts }
 }
 

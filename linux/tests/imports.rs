@@ -167,6 +167,16 @@ fn wrong_files_are_refused_with_the_remedy() {
 }
 
 #[test]
+fn a_file_without_events_is_refused() {
+    let six = file("trace-6.dat");
+    // One page less at a time, until the last is gone.
+    let error =
+        (1..six.len() / 4096).find_map(|pages| imported(six[..six.len() - 4096 * pages].to_vec()).err());
+    let error = error.expect("a file without pages").to_string();
+    assert!(error.starts_with("the file has no events: nothing was recorded"), "{error}");
+}
+
+#[test]
 fn pages_that_cannot_be_read_count_as_lost() {
     let (six, seven) = (file("trace-6.dat"), file("trace-7.dat"));
     // The pages of the last CPU: the last compressed part but one, which is of names.

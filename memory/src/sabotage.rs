@@ -8,51 +8,47 @@
 use crate::machine::Machine;
 use crate::Memory;
 
-/// A guard of the memory manager that a test can remove.
-// Without the cfg the module is private.
-#[cfg_attr(not(ceasefire_sabotage), allow(dead_code, unreachable_pub))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Guard {
-    /// The check of the debt in a page's slot, before the page is found, brought in or changed: without it R6 breaks.
-    Slot = 1,
-    /// Fault-around passes over neighbours whose slots owe: without it R6 breaks.
-    Around = 2,
-    /// The flush of a mapping of a file before the file forgets the mapping: without it the promise of a truncation
-    /// breaks, and R6.
-    Unhook = 4,
-    /// The flush of a table with pages of files that were stored to, before the table is unlocked: without it R5 breaks.
-    DirtyTable = 8,
-    /// A page with other holders is not written out by reclaim, because one of them may have cleared a translation that
-    /// is not flushed yet: without it R5 breaks.
-    Holders = 16,
-    /// A page that its program gave up is listed only after its flush: without it R5 breaks.
-    Listing = 32,
-    /// Reclaim keeps a page that was stored to after its program gave it up: without it stores are lost.
-    Restore = 64,
-    /// A store fault waits for a page that is locked: without it R5 breaks.
-    Stable = 128,
-}
-
-impl Guard {
-    /// All guards.
-    #[cfg_attr(not(ceasefire_sabotage), allow(dead_code, unreachable_pub))]
-    pub const ALL: [Self; 8] = [
-        Self::Slot,
-        Self::Around,
-        Self::Unhook,
-        Self::DirtyTable,
-        Self::Holders,
-        Self::Listing,
-        Self::Restore,
-        Self::Stable,
-    ];
+ceasefire::guards! {
+// ANCHOR: guards
+    /// The check of the debt in a page's slot, before the page is found, brought in or changed.
+    Slot [R6] "a page is written, or swapped in, while a CPU can read an older copy"
+        { memory/tests/shadow.rs: a_page_of_a_file_that_is_found_before_its_slots_debt_is_settled_is_seen,
+          a_page_that_is_swapped_in_before_its_slots_debt_is_settled_is_seen }
+    /// Fault-around passes over neighbours whose slots owe.
+    Around [R6] "fault-around maps a neighbour while a CPU can read an older copy"
+        { memory/tests/shadow.rs: a_neighbour_that_fault_around_maps_before_its_slots_debt_is_settled_is_seen }
+    /// The flush of a mapping of a file before the file forgets the mapping.
+    Unhook [R6]
+        "a file is truncated and written while a CPU reads the old page through a mapping that the file has forgotten"
+        { memory/tests/orders.rs: a_mapping_of_a_file_is_flushed_before_the_file_forgets_it }
+    /// The flush of a table with pages of files that were stored to, before the table is unlocked.
+    DirtyTable [R5]
+        "`sync` finds no entry of the page and writes it out; then a CPU stores through its old entry (Linux commit 1cf35d47712d)"
+        { memory/tests/orders.rs: a_table_with_stored_pages_of_a_file_is_flushed_before_it_is_unlocked }
+    /// A page with other holders is not written out by reclaim, because one of them may have cleared a translation
+    /// that is not flushed yet.
+    Holders [R5] "reclaim finds no entry of the page and writes it out; then a CPU stores through its old entry"
+        { memory/tests/orders.rs: reclaim_writes_out_no_page_that_an_unmap_still_holds,
+          reclaim_writes_out_no_page_that_was_mapped_again }
+    /// A page that its program gave up is listed only after its flush.
+    Listing [R5] "reclaim takes a page for clean to which a CPU stores unseen"
+        { memory/tests/ranges.rs: a_page_given_up_cannot_be_reclaimed_before_its_flush }
+    /// Reclaim keeps a page that was stored to after its program gave it up.
+    Restore [stores] "reclaim drops a page that was stored to after its program gave it up"
+        { memory/tests/swap.rs: a_store_keeps_a_page_that_was_given_up,
+          without_its_guards_a_store_to_a_page_that_was_given_up_is_lost }
+    /// A store fault waits for a page that is locked.
+    Stable [R5] "a store lands in a page while it is written out"
+        { memory/tests/files.rs: a_store_waits_for_the_write_out_and_is_written_by_the_next,
+          without_its_wait_a_store_lands_in_a_page_that_is_being_written }
+// ANCHOR_END: guards
 }
 
 impl<P: Machine> Memory<P> {
     /// Removes `guard` for the rest of this memory manager's life.
     #[cfg(ceasefire_sabotage)]
     pub fn remove_guard(&self, guard: Guard) {
-        self.removed.remove(guard as u64);
+        self.removed.remove(guard.bit());
     }
 
     /// Whether a guard stands. Never inlined with the cfg: its symbol is in every program that asks for a guard and was
@@ -60,19 +56,6 @@ impl<P: Machine> Memory<P> {
     #[cfg_attr(ceasefire_sabotage, inline(never))]
     #[cfg_attr(not(ceasefire_sabotage), inline)]
     pub(crate) fn guarded(&self, guard: Guard) -> bool {
-        self.removed.stands(guard as u64)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_guard_is_listed_and_has_a_bit_of_its_own() {
-        let listed = include_str!("sabotage.rs").lines().filter(|line| line.starts_with("    "));
-        let named = listed.filter(|line| line.contains(" = ") && line.ends_with(',')).count();
-        let bits = Guard::ALL.iter().fold(0, |bits, &guard| bits | guard as u64);
-        assert_eq!((named, bits), (Guard::ALL.len(), (1 << Guard::ALL.len()) - 1));
+        self.removed.stands(guard.bit())
     }
 }

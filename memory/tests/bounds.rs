@@ -145,7 +145,7 @@ fn with_age_zero_nothing_owes() {
         });
     for frame in here {
         let mut unmapping = batch.take(frame);
-        unmapping.clear(&TableLock(&space), 0, PageSize::KIB_4, || READ);
+        unmapping.clear(&TableLock(space.clone()), 0, PageSize::KIB_4, || READ);
         unmapping.release_in_debt(Condition::default());
     }
     drop(batch);

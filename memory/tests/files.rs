@@ -9,7 +9,7 @@ use ceasefire_memory::{
 };
 
 use crate::common::guards::{self, Guard};
-use crate::common::{at, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
+use crate::common::{at, config, end, exhaust, finish, meet, shared_space, Moment, Rig, Space};
 
 const LONGEST: u64 = (u32::MAX as u64) << 12;
 
@@ -215,27 +215,8 @@ fn a_store_waits_for_the_write_out_and_is_written_by_the_next() {
     let file = rig.memory.create_file(2).unwrap();
     let shared = rig.memory.map_shared(&space, file, 0, Pages::new(2), true).unwrap();
     rig.store(&space, shared, 5).unwrap();
-    let (writing, waits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    std::thread::scope(|scope| {
-        {
-            let (rig, space, writing, waits) = (rig.clone(), space.clone(), writing.clone(), waits.clone());
-            scope.spawn(move || {
-                let _fails = rig.start(1);
-                rig.run(&space);
-                rig.platform().idle_until(|| writing.load(Ordering::SeqCst));
-                rig.platform().at(Moment::Wait, move || waits.store(true, Ordering::SeqCst));
-                rig.store(&space, shared, 6).unwrap();
-                drop(rig.memory.engine().unload());
-            });
-        }
-        let _fails = rig.start(0);
-        let inner = rig.clone();
-        rig.platform().at(Moment::WriteOut, move || {
-            writing.store(true, Ordering::SeqCst);
-            inner.platform().idle_until(|| waits.load(Ordering::SeqCst));
-        });
-        assert_eq!(rig.memory.sync(file), 1);
-    });
+    let sync = || assert_eq!(rig.memory.sync(file), 1);
+    meet((&rig, &space), Moment::WriteOut, sync, |rig, space| rig.store(space, shared, 6).unwrap());
     assert_eq!(rig.memory.sync(file), 1, "the store that waited");
     forget(&rig, file);
     assert_eq!(rig.load(&space, shared), Ok(6));
@@ -495,27 +476,8 @@ fn readers_wait_for_a_page_on_its_way_in_and_it_is_read_once() {
     put(&rig, file, 0, 5);
     rig.memory.sync(file);
     forget(&rig, file);
-    let (reading, waits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    std::thread::scope(|scope| {
-        {
-            let (rig, space, reading, waits) = (rig.clone(), space.clone(), reading.clone(), waits.clone());
-            scope.spawn(move || {
-                let _fails = rig.start(1);
-                rig.run(&space);
-                rig.platform().idle_until(|| reading.load(Ordering::SeqCst));
-                rig.platform().at(Moment::Wait, move || waits.store(true, Ordering::SeqCst));
-                assert_eq!(rig.load(&space, shared), Ok(5));
-                drop(rig.memory.engine().unload());
-            });
-        }
-        let _fails = rig.start(0);
-        let inner = rig.clone();
-        rig.platform().at(Moment::ReadIn, move || {
-            reading.store(true, Ordering::SeqCst);
-            inner.platform().idle_until(|| waits.load(Ordering::SeqCst));
-        });
-        assert_eq!(rig.load(&space, shared), Ok(5));
-    });
+    let read = |rig: &Rig, space: &Space| assert_eq!(rig.load(space, shared), Ok(5));
+    meet((&rig, &space), Moment::ReadIn, || read(&rig, &space), read);
     assert_eq!(rig.memory.statistics().read, 1);
     rig.platform().assert_no_violation();
 }

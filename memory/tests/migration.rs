@@ -9,7 +9,9 @@ use ceasefire_memory::{
     Protection, RangeError, Work, USER_END,
 };
 
-use crate::common::{at, between, config, exhaust, finish, free, owing, shared_space, Moment, Rig, Space};
+use crate::common::{
+    at, between, config, exhaust, finish, free, meet, owing, shared_space, Moment, Rig, Space,
+};
 
 const NEAR: NodeId = NodeId(0);
 const FAR: NodeId = NodeId(1);
@@ -656,27 +658,10 @@ fn an_access_to_a_page_on_its_way_waits_and_finds_it() {
     let start = rig.memory.map_anonymous(&space, Pages::new(2)).unwrap();
     rig.store(&space, start, 5).unwrap();
     rig.store(&space, at(start, 1), 6).unwrap();
-    let (copying, waits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    std::thread::scope(|scope| {
-        {
-            let (rig, space, copying, waits) = (rig.clone(), space.clone(), copying.clone(), waits.clone());
-            scope.spawn(move || {
-                let _fails = rig.start(1);
-                rig.run(&space);
-                rig.platform().idle_until(|| copying.load(Ordering::SeqCst));
-                rig.platform().at(Moment::Wait, move || waits.store(true, Ordering::SeqCst));
-                rig.store(&space, start, 7).unwrap();
-                assert_eq!(rig.load(&space, at(start, 1)), Ok(6));
-                drop(rig.memory.engine().unload());
-            });
-        }
-        let _fails = rig.start(0);
-        let inner = rig.clone();
-        rig.platform().at(Moment::Copy, move || {
-            copying.store(true, Ordering::SeqCst);
-            inner.platform().idle_until(|| waits.load(Ordering::SeqCst));
-        });
-        assert_eq!(moved(&rig, &space).moved, 2);
+    let moves = || assert_eq!(moved(&rig, &space).moved, 2);
+    meet((&rig, &space), Moment::Copy, moves, |rig, space| {
+        rig.store(space, start, 7).unwrap();
+        assert_eq!(rig.load(space, at(start, 1)), Ok(6));
     });
     assert_eq!(rig.load(&space, start), Ok(7), "the store found the copy");
     rig.platform().assert_no_violation();

@@ -413,7 +413,7 @@ fn hole_04_a_debt_that_an_interrupt_takes_from_the_task() {
     let mut batch: Batch<'_, _, Frame, _> =
         Batch::new(rig.memory.engine(), Schedule::Lazy, |frame| taken = Some(frame));
     let mut unmapping = batch.take(here.pop().unwrap());
-    unmapping.clear(&TableLock(&space), 0, PageSize::KIB_4, || READ);
+    unmapping.clear(&TableLock(space.clone()), 0, PageSize::KIB_4, || READ);
     unmapping.release_in_debt(Condition::default());
     drop(batch);
     let taken = taken.unwrap();

@@ -1,8 +1,5 @@
 //! Anonymous memory under pressure: moved to the swap device, paged out on advice, or kept because it is locked.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
-
 use ceasefire::Schedule;
 use ceasefire_memory::{
     AdviseError, Config, FaultError, LockError, NodeId, NodeLayout, Pages, Protection, RangeError, Work,
@@ -11,7 +8,7 @@ use ceasefire_memory::{
 
 #[cfg(ceasefire_sabotage)]
 use crate::common::guards::{self, Guard};
-use crate::common::{at, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
+use crate::common::{at, config, end, exhaust, finish, meet, shared_space, Moment, Rig, Space};
 
 const SLOTS: u32 = 256;
 
@@ -361,27 +358,8 @@ fn two_cpus_that_miss_a_page_on_the_device_read_it_once() {
     rig.store(&space, start, 5).unwrap();
     rig.memory.advise_page_out(&space, start, Pages::new(1)).unwrap();
     assert_eq!(rig.memory.free_slots(), 15);
-    let (reading, waits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    std::thread::scope(|scope| {
-        {
-            let (rig, space, reading, waits) = (rig.clone(), space.clone(), reading.clone(), waits.clone());
-            scope.spawn(move || {
-                let _fails = rig.start(1);
-                rig.run(&space);
-                rig.platform().idle_until(|| reading.load(Ordering::SeqCst));
-                rig.platform().at(Moment::Wait, move || waits.store(true, Ordering::SeqCst));
-                assert_eq!(rig.load(&space, start), Ok(5));
-                drop(rig.memory.engine().unload());
-            });
-        }
-        let _fails = rig.start(0);
-        let inner = rig.clone();
-        rig.platform().at(Moment::ReadIn, move || {
-            reading.store(true, Ordering::SeqCst);
-            inner.platform().idle_until(|| waits.load(Ordering::SeqCst));
-        });
-        assert_eq!(rig.load(&space, start), Ok(5));
-    });
+    let read = |rig: &Rig, space: &Space| assert_eq!(rig.load(space, start), Ok(5));
+    meet((&rig, &space), Moment::ReadIn, || read(&rig, &space), read);
     assert_eq!(rig.memory.statistics().swapped_in, 1);
     rig.platform().assert_no_violation();
 }

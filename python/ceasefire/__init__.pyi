@@ -98,7 +98,7 @@ class Result:
 
     @property
     def table(self) -> pyarrow.Table:
-        """A row for each figure, as the command line's ``--csv`` writes them."""
+        """A row for each figure, as the command line's ``--table`` writes them."""
     @property
     def series(self) -> pyarrow.Table:
         """Interrupts and broadcasts in equal steps of simulated time."""

@@ -15,7 +15,7 @@ pub(crate) struct Result(pub(crate) Report);
 
 #[pymethods]
 impl Result {
-    /// A row for each figure, as the command line's `--csv` writes them.
+    /// A row for each figure, as the command line's `--table` writes them.
     #[getter]
     fn table<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         table(py, columns(std::slice::from_ref(&self.0)))

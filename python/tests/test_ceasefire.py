@@ -30,7 +30,7 @@ def command(*arguments):
 def compare(folder, *arguments):
     """The table and the JSON of a run by the command line."""
     files = [str(pathlib.Path(folder, name)) for name in ("rows.csv", "run.json")]
-    done = command("compare", *arguments, "--repeats", "1", "--quiet", "--csv", files[0], "--json", files[1])
+    done = command("compare", *arguments, "--repeats", "1", "--quiet", "--table", files[0], "--json", files[1])
     assert done.returncode == 0, done.stderr
     types = {"metric": pyarrow.string(), "value": pyarrow.float64()}
     table = pyarrow.csv.read_csv(files[0], convert_options=pyarrow.csv.ConvertOptions(column_types=types))
@@ -74,8 +74,8 @@ class Figures(unittest.TestCase):
             oracle=False,
             speculate=0.25,
         )
-        choices = "--machine milan-36 --mechanism lazy --seed 7 --scale 0.001 --cpus 4 --threads 2 --no-oracle"
-        more = "--settle demand --lru-drain eager --without smt,ticks --speculate 0.25"
+        choices = "--machine milan-36 --mechanism lazy --seed 7 --scale 0.001 --cpus 4 --threads 2 --check none"
+        more = "--set settle=demand --set lru_drain=eager --set without=smt,ticks --set speculate=0.25"
         changes = ["--set", "costs.fault=900 ns", "--set", "costs.access=5"]
         self.same(result, "tlb-flush2", *choices.split(), *more.split(), *changes)
         report = result.report
@@ -201,8 +201,9 @@ class Mistakes(unittest.TestCase):
             ({"scale": float("nan")}, ["--scale", "nan"]),
             ({"threads": 3}, ["--threads", "3"]),
             ({"cpus": 9000}, ["--cpus", "9000"]),
-            ({"lru_drain": "eager"}, ["--lru-drain", "eager"]),
-            ({"without": ["contetion"]}, ["--without", "contetion"]),
+            ({"lru_drain": "eager"}, ["--set", "lru_drain=eager"]),
+            ({"without": ["contetion"]}, ["--set", "without=contetion"]),
+            ({"settle": "fre"}, ["--set", "settle=fre"]),
             ({"machine": "no/such.toml"}, ["--machine", "no/such.toml"]),
             ({"overrides": {"costs.fautl": 3}}, ["--set", "costs.fautl=3"]),
         ]:
@@ -270,7 +271,7 @@ class Workloads(unittest.TestCase):
             path.write_text("descripton = 'x'\n")
             with self.assertRaises(ceasefire.InputError) as refused:
                 ceasefire.Workload(path)
-            self.assertEqual(f"ceasefire: {refused.exception}\n", command("run", str(path)).stderr)
+            self.assertEqual(f"ceasefire: {refused.exception}\n", command("compare", str(path)).stderr)
 
     def test_an_assignment_to_a_parameter_is_checked(self):
         path = pathlib.Path(__file__).parents[2] / "sim/experiments/workloads/wasm-pool.toml"

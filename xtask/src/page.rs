@@ -35,7 +35,7 @@ struct Page {
 const PAGES: [Page; 3] = [
     Page {
         name: "results",
-        compare: "--scale 0.0015 --no-oracle",
+        compare: "--scale 0.0015 --check none",
         parts: &[
             "<b>Ratios.</b>",
             "<b>Throughput.</b>",
@@ -51,7 +51,7 @@ const PAGES: [Page; 3] = [
     },
     Page {
         name: "sensitivity",
-        compare: "migrate --machine 2-socket-intel --cpus 2 --scale 0.0001 --sensitivity 2",
+        compare: "migrate --machine 2-socket-intel --cpus 2 --scale 0.0001 --draw sensitivity=2",
         parts: &["<b>What the ratios depend on.</b>", "costs."],
     },
 ];

@@ -24,7 +24,7 @@ const LIST: &str = "pairs.txt";
 const DEEP: u64 = 16;
 
 fn main() -> ExitCode {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let list = root.join(LIST);
     let mut arguments = std::env::args().skip(1);
     let schedules = arguments.next().unwrap_or_else(|| "1000".to_owned());

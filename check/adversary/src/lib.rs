@@ -2,37 +2,30 @@
 //!
 //! A machine does the worst that the architecture allows at every step, and searches over schedules at random. The
 //! engine under it is the real one, from the same sources, built so that a checker decides every atomic access.
+//!
+//! Each folder uses only those before it:
+//!
+//! - `model`: what a load may read, which CPU goes on, and the names of rules, promises and accesses.
+//! - `hardware`: the machine, down to its TLBs and walkers. The machine sees page tables only through `hardware::paging`.
+//! - `subject`: the code that is checked, with the small kernel and the memory manager.
+//! - `search`: a scenario, its run, and the search for a schedule that breaks a rule.
+//! - `scenarios`: the known bugs.
 
 #![warn(unreachable_pub)]
 
-mod cores;
-mod equivalent;
 mod hardware;
-mod kernel;
-mod lock;
-mod manager;
-mod ordering;
-mod paging;
-mod platform;
-mod promise;
-mod rule;
-mod schedule;
-mod sites;
-mod swaps;
-mod tables;
-mod timeline;
-mod tlb;
-
-pub use equivalent::{sources, Mark, Named, Source};
-pub use promise::{Promise, PROMISES};
-pub use rule::Rule;
-
-mod check;
-mod scenario;
+mod model;
 mod scenarios;
+mod search;
+mod subject;
 
-pub use check::{check, history, Checked, Found, Verdict};
-pub use scenario::{Removed, Scenario};
+pub use model::promise::{Promise, PROMISES};
+pub use model::removed::Removed;
+pub use model::rule::Rule;
+pub use model::sites::{Access, Kind, Site};
 pub use scenarios::{all, random};
-pub use sites::{accesses, Access, Kind, Site, Weakening};
-pub use swaps::{rewrite, Pair};
+pub use search::check::{check, history, Checked, Found, Verdict};
+pub use search::equivalent::{sources, Mark, Named, Source};
+pub use search::scenario::Scenario;
+pub use search::swaps::{rewrite, Pair};
+pub use search::weakenings::{accesses, Weakening};

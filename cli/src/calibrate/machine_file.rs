@@ -13,16 +13,6 @@ const HEAD: &str = "\
 # it. The source of any other begins with `assumed`, or names a file of Linux.
 ";
 
-/// The description of this computer's machine file. Another computer has another one.
-pub(crate) fn description(processor: &str, machine: &Machine) -> String {
-    let topology = &machine.topology;
-    format!(
-        "{processor}, CPUs: {}, nodes: {}; measured by ceasefire calibrate, the rest assumed",
-        topology.cpu_count(),
-        topology.nodes().len()
-    )
-}
-
 /// A calibrated machine and its file.
 pub(super) struct Calibrated {
     pub(super) machine: Machine,

@@ -17,11 +17,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::CalibrateArguments;
 use crate::failure::{unknown, Done, Failure};
-use crate::host::calibration_file;
+use crate::host::{calibration_file, description};
 use crate::output::replacement::Place;
 use crate::stdout::print;
 use crate::{tables, terminal};
-pub(crate) use machine_file::description;
 
 /// The rounds of each measurement.
 const ROUNDS: usize = 2000;

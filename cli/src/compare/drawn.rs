@@ -1,14 +1,13 @@
 //! The same runs on machines that are drawn from the ranges in the machine files, and the ratios that they predict.
 
 use ceasefire_experiments::{Basis, Plan, Report};
-use ceasefire_machine::config::{Effect, Machine, MachineError};
+use ceasefire_machine::config::{Machine, MachineError};
 use ceasefire_studies::{uncertain, Around, Drawn, Draws, Progress, Ranges, Uncertain, Watch};
-use serde::Serialize;
 
-use super::selection::{changed_file, effects};
-use crate::args::CompareArguments;
+use super::selection::changed_file;
+use crate::args::{CompareArguments, Settings};
 use crate::failure::{complain, Failure};
-use crate::results::{distinction, place};
+use crate::results::{distinction, Prediction};
 use crate::sweep::progress::Shown;
 
 /// The seed of the draws.
@@ -24,32 +23,17 @@ pub(super) struct Group<'a> {
     drawn: Vec<Option<Drawn>>,
 }
 
-/// A predicted ratio: that of a mechanism's figure to the figure of the baseline.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Prediction {
-    pub(crate) experiment: &'static str,
-    pub(crate) machine: String,
-    /// The number of threads and the value of `lru_drain`, where the experiment was run with several.
-    pub(crate) case: Option<String>,
-    pub(crate) mechanism: &'static str,
-    pub(crate) metric: &'static str,
-    /// The places of the two runs.
-    #[serde(skip)]
-    before: usize,
-    #[serde(skip)]
-    after: usize,
-}
-
 /// Draws machines for each experiment and machine of the plans, and runs the plans of the first seed on them. The number
 /// says how many draws had no result.
 pub(super) fn draw<'a>(
     arguments: &CompareArguments,
+    settings: &Settings,
     draws: Draws,
     plans: &[Plan],
     reports: &'a [Report],
 ) -> Result<(Vec<Group<'a>>, usize), Failure> {
     let mut groups: Vec<(Uncertain<'_>, Vec<&Report>)> = Vec::new();
-    for (plan, report) in plans.iter().zip(reports).filter(|(plan, _)| plan.seed == arguments.seed) {
+    for (plan, report) in plans.iter().zip(reports).filter(|(plan, _)| plan.seed == arguments.manner.seed) {
         let is_same = |first: &Plan| {
             (first.experiment.name, &first.machine.name) == (plan.experiment.name, &plan.machine.name)
         };
@@ -57,20 +41,16 @@ pub(super) fn draw<'a>(
             group.plans.push(plan);
             reports.push(report);
         } else {
-            let name = arguments.machine.as_deref().unwrap_or(&plan.machine.name);
-            let file = changed_file(name, &arguments.set)?;
+            let name = arguments.choice.machine.as_deref().unwrap_or(&plan.machine.name);
+            let file = changed_file(name, &settings.changes)?;
             let ranges = Ranges::of(&file);
             groups.push((Uncertain { file, ranges, plans: vec![plan] }, vec![report]));
         }
     }
     let (groups, reports): (Vec<_>, Vec<_>) = groups.into_iter().unzip();
-    let around = Arranged {
-        cpus: arguments.cpus,
-        speculate: arguments.speculate,
-        without: effects(arguments)?,
-        shown: Shown::new(arguments.quiet),
-    };
-    let results = uncertain(&groups, (draws, SEED), arguments.jobs, &around);
+    let around =
+        Arranged { cpus: arguments.choice.cpus, settings, shown: Shown::new(arguments.manner.quiet) };
+    let results = uncertain(&groups, (draws, SEED), arguments.manner.jobs, &around);
     around.shown.end();
     let results = results.map_err(Failure::input)?;
     let ended = || results.iter().flatten().flatten();
@@ -133,44 +113,29 @@ impl Group<'_> {
     }
 }
 
-impl Prediction {
-    /// One without a case, for tests.
-    #[cfg(test)]
-    pub(crate) fn of(report: &Report, metric: &'static str) -> Self {
-        let Report { experiment, ref machine, mechanism, .. } = *report;
-        Self { experiment, machine: machine.clone(), case: None, mechanism, metric, before: 0, after: 0 }
-    }
-
-    /// The machine, and the case if there are several.
-    pub(crate) fn place(&self) -> String {
-        place(&self.machine, self.case.as_deref())
-    }
-}
-
 fn ratio(metric: &str, before: &Report, after: &Report) -> Option<f64> {
     let ratio = after.measured(metric)? / before.measured(metric)?;
     ratio.is_finite().then_some(ratio)
 }
 
 /// The drawn machine as the command line wants it, and the progress.
-struct Arranged {
+struct Arranged<'a> {
     cpus: Option<u32>,
-    speculate: Option<f64>,
-    without: Vec<Effect>,
+    settings: &'a Settings,
     shown: Shown,
 }
 
-impl Around for Arranged {
+impl Around for Arranged<'_> {
     fn finish(&self, machine: &Machine) -> Result<Machine, MachineError> {
         let machine = match self.cpus {
             Some(cpus) => machine.with_cpus(cpus)?,
             None => machine.clone(),
         };
-        let machine = match self.speculate {
+        let machine = match self.settings.speculate {
             Some(rate) => machine.speculating(rate)?,
             None => machine,
         };
-        Ok(machine.without(&self.without))
+        Ok(machine.without(&self.settings.without))
     }
 
     fn goes_on(&self) -> bool {

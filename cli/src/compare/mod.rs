@@ -8,40 +8,27 @@ mod sensitivity;
 mod uncertainty;
 
 use ceasefire_experiments::{compare, Report};
-use serde::Serialize;
 
-use crate::args::CompareArguments;
+use crate::args::{CompareArguments, Settings};
 use crate::failure::{complain, Done, Failure};
 use crate::output::Output;
-#[cfg(test)]
-pub(crate) use drawn::Prediction;
+use crate::results::Sure;
 use runs::{run_all, Runs};
-pub(crate) use selection::mechanisms;
+pub(crate) use selection::Word;
 use selection::{inputs, select, Selection};
 use sensitivity::sensitivity;
-pub(crate) use sensitivity::{Influence, Number, Sensitivity};
 use uncertainty::intervals;
-pub(crate) use uncertainty::Intervals;
 
-/// What runs on drawn machines say, where they were asked for.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct Sure {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) uncertainty: Option<Intervals>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) sensitivity: Option<Sensitivity>,
-}
-
-pub(crate) fn run(arguments: &CompareArguments) -> Done {
-    let Selection { mut plans, skipped } = select(arguments)?;
-    let drawing = arguments.uncertainty.map(|_| "--uncertainty");
-    let drawing = drawing.or(arguments.sensitivity.map(|_| "--sensitivity"));
-    if let Some(option) = drawing.filter(|_| arguments.machine.as_deref() == Some("host")) {
-        return Err(Failure::Input(format!(
-            "{option}: 'host' has no file: write one with `ceasefire calibrate -o FILE`, and name it with --machine"
-        )));
+/// Runs what the arguments select. A word among them may be what `word` says.
+pub(crate) fn run(arguments: &CompareArguments, word: Word) -> Done {
+    let settings = Settings::of(&arguments.choice.set)?;
+    let Selection { mut plans, skipped } = select(arguments, &settings, word)?;
+    if !arguments.manner.draw.is_empty() && arguments.choice.machine.as_deref() == Some("host") {
+        return Err(Failure::input(
+            "--draw: 'host' has no file: write one with `ceasefire calibrate -o FILE`, and name it with --machine",
+        ));
     }
-    let output = Output::check(arguments, &inputs(arguments, &plans))?;
+    let output = Output::check(&arguments.outputs, &inputs(arguments, &plans))?;
     for plan in &mut plans {
         plan.trace = output.trace();
     }
@@ -53,17 +40,17 @@ pub(crate) fn run(arguments: &CompareArguments) -> Done {
     for line in skipped {
         complain(&format!("skipped: {line}"));
     }
-    let Runs { plans, mut reports, failed } = run_all(plans, arguments.jobs, arguments.quiet);
+    let Runs { plans, mut reports, failed } = run_all(plans, arguments.manner.jobs, arguments.manner.quiet);
     if reports.is_empty() {
         return failed;
     }
     compare(&mut reports);
     let mut sure = Sure::default();
-    if let Some(count) = arguments.uncertainty {
-        sure.uncertainty = Some(intervals(arguments, count, &plans, &reports)?);
+    if let Some(count) = arguments.uncertainty() {
+        sure.uncertainty = Some(intervals(arguments, &settings, count, &plans, &reports)?);
     }
-    if let Some(pairs) = arguments.sensitivity {
-        sure.sensitivity = Some(sensitivity(arguments, pairs, &plans, &reports)?);
+    if let Some(pairs) = arguments.sensitivity() {
+        sure.sensitivity = Some(sensitivity(arguments, &settings, pairs, &plans, &reports)?);
     }
     let written = output.write(&plans, &reports, &sure);
     // A broken rule matters most, then a failed run, then incomplete output.

@@ -3,39 +3,39 @@
 use std::path::{Path, PathBuf};
 
 use ceasefire_experiments::{
-    available_memory, machine_file, named as one_named, with_values, Experiment, Mechanism, Payment, Plan,
-    Schedule, Sweep, EXPERIMENTS,
+    available_memory, machine_file, with_values, Experiment, Mechanism, Payment, Plan, Schedule, SelectError,
+    Sweep, EXPERIMENTS,
 };
-use ceasefire_machine::config::{Change, Effect, Machine, MachineFile};
+use ceasefire_machine::config::{Change, Machine, MachineFile};
 
-use crate::args::CompareArguments;
+use crate::args::{commands, Check, Choice, CompareArguments, Settings};
 use crate::failure::Failure;
 use crate::host::host;
+use crate::names::{mechanisms, once};
 
-/// The commands, which a misspelt experiment may have meant.
-const COMMANDS: [&str; 14] = [
-    "compare",
-    "run",
-    "sweep",
-    "fit",
-    "record",
-    "import",
-    "replay",
-    "diff",
-    "top",
-    "calibrate",
-    "check",
-    "list",
-    "completions",
-    "man",
-];
+/// What a word that is no path may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// An experiment: `compare` came before it.
+    Experiment,
+    /// An experiment or a command.
+    CommandOrExperiment,
+}
 
 /// The experiments with a name, or those of a workload file if the name exists as a file or looks like a path.
-fn named(name: &str) -> Result<Vec<&'static Experiment>, Failure> {
-    if COMMANDS.contains(&name) {
+fn named(name: &str, word: Word) -> Result<Vec<&'static Experiment>, Failure> {
+    let commands = commands();
+    if commands.contains(&name) {
         return Err(Failure::Input(format!("the command '{name}' must come first, before all options")));
     }
-    Experiment::select(name, &COMMANDS).map_err(Failure::input)
+    Experiment::select(name, &commands).map_err(|error| match (error, word) {
+        (SelectError::Unknown(unknown), Word::CommandOrExperiment) => Failure::Input(format!(
+            "no command or experiment is called '{name}'{} Commands: {}; `ceasefire list experiments` has the rest",
+            unknown.nearest(),
+            commands.join(", ")
+        )),
+        (error, _) => Failure::input(error),
+    })
 }
 
 /// The runs that the command line asks for.
@@ -45,61 +45,54 @@ pub(super) struct Selection {
     pub(super) skipped: Vec<String>,
 }
 
-/// The mechanisms of these names, each once.
-pub(crate) fn mechanisms(given: &[String]) -> Result<Vec<Mechanism>, Failure> {
-    let find = |name: &String| name.parse::<Mechanism>().map_err(Failure::input);
-    Ok(once(given.iter().map(find).collect::<Result<_, _>>()?, PartialEq::eq))
-}
-
-/// The effects that are left out.
-pub(super) fn effects(arguments: &CompareArguments) -> Result<Vec<Effect>, Failure> {
-    let known = Effect::ALL.map(|effect| (effect.name(), effect));
-    arguments.without.iter().map(|name| one_named("effect", name, &known).map_err(Failure::input)).collect()
-}
-
 /// Selects and checks every run that the command line asks for.
-pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure> {
+pub(super) fn select(
+    arguments: &CompareArguments,
+    settings: &Settings,
+    word: Word,
+) -> Result<Selection, Failure> {
+    let CompareArguments { choice, manner, .. } = arguments;
     let experiments: Vec<&'static Experiment> = if arguments.experiments.is_empty() {
         EXPERIMENTS.iter().filter(|experiment| experiment.by_default).collect()
     } else {
-        let found: Vec<_> = arguments.experiments.iter().map(|name| named(name)).collect::<Result<_, _>>()?;
+        let found: Vec<_> =
+            arguments.experiments.iter().map(|name| named(name, word)).collect::<Result<_, _>>()?;
         once(found.concat(), |a, b| a.name == b.name)
     };
-    let chosen = mechanisms(&arguments.mechanism)?;
-    let without = effects(arguments)?;
+    let chosen = mechanisms(&choice.mechanism)?;
     let named = !arguments.experiments.is_empty();
     let available = available_memory();
     let (mut plans, mut skipped) = (Vec::new(), Vec::new());
     for experiment in experiments {
-        let machines: Vec<Machine> = match &arguments.machine {
-            Some(name) => vec![machine(name, &arguments.set)?],
+        let machines: Vec<Machine> = match &choice.machine {
+            Some(name) => vec![machine(name, &settings.changes)?],
             None => experiment
                 .machines
                 .iter()
-                .map(|name| machine(name, &arguments.set))
+                .map(|name| machine(name, &settings.changes))
                 .collect::<Result<_, _>>()?,
         };
         let mechanisms = if chosen.is_empty() { experiment.mechanisms } else { &chosen };
         for machine in machines {
-            let machine = match arguments.cpus {
+            let machine = match choice.cpus {
                 Some(count) => machine.with_cpus(count).map_err(Failure::input)?,
                 None => machine,
             };
-            let machine = match arguments.speculate {
+            let machine = match settings.speculate {
                 Some(rate) => machine.speculating(rate).map_err(Failure::input)?,
                 None => machine,
             };
-            let default = Plan::new(experiment, machine.without(&without));
+            let default = Plan::new(experiment, machine.without(&settings.without));
             let plan = Plan {
-                payment: arguments.settle.map_or(Payment::Free, Into::into),
-                scale: arguments.scale.unwrap_or(default.scale),
-                seed: arguments.seed,
-                oracle: !arguments.no_oracle,
-                shadow: !(arguments.no_oracle || arguments.no_shadow),
+                payment: settings.settle.unwrap_or(Payment::Free),
+                scale: choice.scale.unwrap_or(default.scale),
+                seed: manner.seed,
+                oracle: manner.check != Check::None,
+                shadow: manner.check != Check::None,
                 ..default
             };
             let seeds = repeated(&plan, arguments)?.into_iter();
-            for plan in seeds.flat_map(|plan| variants(&plan, mechanisms, arguments)) {
+            for plan in seeds.flat_map(|plan| variants(&plan, mechanisms, choice, settings)) {
                 match plan.check().and_then(|()| plan.check_host(available)) {
                     Ok(()) => plans.push(plan),
                     Err(error) => {
@@ -118,15 +111,15 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
     if plans.is_empty() {
         return Err(Failure::Input(format!("no experiment can run: {}", skipped.join("; "))));
     }
-    if arguments.settle.is_some() && plans.iter().all(|plan| plan.mechanism.schedule() != Schedule::Lazy) {
+    if settings.settle.is_some() && plans.iter().all(|plan| plan.mechanism.schedule() != Schedule::Lazy) {
         return Err(Failure::input(
-            "--settle applies only to lazy and all: choose one of them with --mechanism",
+            "--set settle applies only to lazy and all: choose one of them with --mechanism",
         ));
     }
-    if arguments.trace.is_some() && plans.len() != 1 {
+    if arguments.outputs.trace.is_some() && plans.len() != 1 {
         return Err(Failure::Input(format!(
             "--trace needs exactly one run, but {} are selected: choose one experiment, one --machine and one --mechanism, \
-             and one value of --threads and --lru-drain if the experiment varies them, without --repeats",
+             and one value of --threads and lru_drain if the experiment varies them, without --repeats",
             plans.len()
         )));
     }
@@ -136,8 +129,8 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
 /// The run with each of its seeds. Unless all are to be checked, the checkers watch the first alone: they change no
 /// figure, and take most of the time.
 fn repeated(plan: &Plan, arguments: &CompareArguments) -> Result<Vec<Plan>, Failure> {
-    let usual = if arguments.trace.is_some() { 1 } else { plan.experiment.repeats };
-    let count = arguments.repeats.unwrap_or(usual);
+    let usual = if arguments.outputs.trace.is_some() { 1 } else { plan.experiment.repeats };
+    let count = arguments.manner.repeats.unwrap_or(usual);
     let most = u64::MAX - u64::from(count) + 1;
     if plan.seed > most {
         return Err(Failure::Input(format!(
@@ -146,7 +139,7 @@ fn repeated(plan: &Plan, arguments: &CompareArguments) -> Result<Vec<Plan>, Fail
         )));
     }
     let repeat = |number: u16| {
-        let is_checked = number == 0 || arguments.check_all;
+        let is_checked = number == 0 || arguments.manner.check == Check::All;
         Plan {
             seed: plan.seed + u64::from(number),
             oracle: plan.oracle && is_checked,
@@ -158,16 +151,15 @@ fn repeated(plan: &Plan, arguments: &CompareArguments) -> Result<Vec<Plan>, Fail
 }
 
 /// The runs for all combinations of mechanisms, numbers of threads and values of `lru_drain`.
-fn variants(plan: &Plan, mechanisms: &[Mechanism], arguments: &CompareArguments) -> Vec<Plan> {
+fn variants(plan: &Plan, mechanisms: &[Mechanism], choice: &Choice, settings: &Settings) -> Vec<Plan> {
     let Sweep { threads, lru_drains } = match plan.experiment.sweep {
         Some(sweep) => sweep(&plan.machine),
         None => Sweep { threads: Vec::new(), lru_drains: Vec::new() },
     };
     let threads =
-        if arguments.threads.is_empty() { threads } else { once(arguments.threads.clone(), PartialEq::eq) };
-    let chosen = once(arguments.lru_drain.clone(), PartialEq::eq);
-    let lru_drains =
-        if chosen.is_empty() { lru_drains } else { chosen.into_iter().map(Into::into).collect() };
+        if choice.threads.is_empty() { threads } else { once(choice.threads.clone(), PartialEq::eq) };
+    let chosen = once(settings.lru_drain.clone(), PartialEq::eq);
+    let lru_drains = if chosen.is_empty() { lru_drains } else { chosen };
     let mut plans = Vec::new();
     for lru_drain in some_or_none(lru_drains) {
         for threads in some_or_none(threads.clone()) {
@@ -191,17 +183,6 @@ fn some_or_none<T>(items: Vec<T>) -> Vec<Option<T>> {
     }
 }
 
-/// The items without duplicates of an earlier one.
-fn once<T: Copy>(items: Vec<T>, same: impl Fn(&T, &T) -> bool) -> Vec<T> {
-    let mut kept: Vec<T> = Vec::new();
-    for item in items {
-        if !kept.iter().any(|earlier| same(earlier, &item)) {
-            kept.push(item);
-        }
-    }
-    kept
-}
-
 /// The files that the runs read, each with the option or the thing that names it.
 pub(super) fn inputs<'a>(
     arguments: &'a CompareArguments,
@@ -211,7 +192,7 @@ pub(super) fn inputs<'a>(
     let workloads = arguments.experiments.iter().map(|name| Path::new(with_values(name).0));
     let workloads = workloads.filter(|path| path.is_file());
     let machines = plans.iter().flat_map(|plan| &plan.machine.files).map(PathBuf::as_path);
-    let named = arguments.machine.as_deref().map(Path::new);
+    let named = arguments.choice.machine.as_deref().map(Path::new);
     let source = |file| if named == Some(file) { "--machine" } else { "the machine" };
     let mut inputs: Vec<(&str, &Path)> = workloads.map(|path| ("the workload", path)).collect();
     inputs.extend(machines.map(|file| (source(file), file)));
@@ -239,22 +220,4 @@ pub(super) fn changed_file(name: &str, changes: &[Change]) -> Result<MachineFile
         file.set(change).map_err(Failure::input)?;
     }
     Ok(file)
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory as _;
-
-    use super::*;
-    use crate::args::Arguments;
-
-    #[test]
-    fn every_command_is_known() {
-        let clap = Arguments::command();
-        let mut of_clap: Vec<&str> = clap.get_subcommands().map(clap::Command::get_name).collect();
-        let mut known = COMMANDS.to_vec();
-        of_clap.sort_unstable();
-        known.sort_unstable();
-        assert_eq!(known, of_clap);
-    }
 }

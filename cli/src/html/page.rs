@@ -9,9 +9,9 @@ use super::contents::{contents, Anchor, Anchors};
 use super::figure::{Figure, STYLE};
 use super::group::{groups, Group};
 use super::{bars, capital, lines, machines, ratios, sensitivity};
-use crate::compare::{Sensitivity, Sure};
 use crate::number::{self, compact, ratio};
 use crate::results::{conditions, of_own_machine, seeds, Case, Row};
+use crate::results::{Sensitivity, Sure};
 
 /// The names of the summary's columns. The table has a row above them with the names `published` and `ours`.
 const COLUMNS: [&str; 12] = [

@@ -9,9 +9,9 @@ use super::figure::{exact, head, Figure, Key};
 use super::group::Group;
 use super::hatching::{self, Place};
 use super::plot::{at, horizontal, whisker, Scale};
-use crate::compare::{Influence, Number, Sensitivity};
 use crate::number::compact;
 use crate::results::metric_name;
+use crate::results::{Influence, Number, Sensitivity};
 
 /// The heights of a ratio's name, of the row of a bar, of the bar, and of the gap between two ratios.
 const NAME: f64 = 19.0;
@@ -163,8 +163,8 @@ mod tests {
     use super::super::group::groups;
     use super::super::testing::{plans, rectangles, report};
     use super::*;
-    use crate::compare::Prediction;
     use crate::results::cases;
+    use crate::results::Prediction;
 
     fn sensitivity(totals: &[f64]) -> Sensitivity {
         let number = |(place, total): (usize, &f64)| Number {

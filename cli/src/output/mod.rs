@@ -14,9 +14,9 @@ use ceasefire_machine::config::{Machine, Parameter};
 use ceasefire_studies::{quoted, to_parquet};
 use serde::Serialize;
 
-use crate::args::CompareArguments;
-use crate::compare::Sure;
+use crate::args::Outputs;
 use crate::failure::{Done, Failure};
+use crate::results::Sure;
 use crate::results::{cases, rows, Case, Row};
 use crate::stdout::print;
 use crate::tables::Look;
@@ -28,7 +28,9 @@ use text::Text;
 pub(crate) struct Output {
     all: bool,
     json: Option<Text>,
+    /// The table as CSV.
     csv: Option<Text>,
+    /// The same as Parquet.
     parquet: Option<Place>,
     html: Option<Place>,
     trace: Option<Stream>,
@@ -37,30 +39,35 @@ pub(crate) struct Output {
 impl Output {
     /// Checks that every file can be written and is none of the `inputs`, each of which has the name of its source.
     /// Called before the runs, so a wrong path fails at once.
-    pub(crate) fn check(
-        arguments: &CompareArguments,
-        inputs: &[(&'static str, &Path)],
-    ) -> Result<Self, Failure> {
-        let CompareArguments { json, csv, parquet, html, trace, .. } = arguments;
+    pub(crate) fn check(arguments: &Outputs, inputs: &[(&'static str, &Path)]) -> Result<Self, Failure> {
+        let Outputs { all, json, table, html, trace } = arguments;
         let printed = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-        if printed(json) && printed(csv) {
-            return Err(Failure::input("--json and --csv cannot both be written to standard output"));
+        if printed(json) && printed(table) {
+            return Err(Failure::input("--json and --table cannot both be written to standard output"));
         }
-        for (option, path) in [("--parquet", parquet), ("--html", html), ("--trace", trace)] {
+        for (option, path) in [("--html", html), ("--trace", trace)] {
             text::is_file(option, path.as_deref())?;
         }
-        let files = [json, csv, parquet, html, trace].map(|path| text::file(path.as_deref()));
-        let names = ["--json", "--csv", "--parquet", "--html", "--trace"];
+        let files = [json, table, html, trace].map(|path| text::file(path.as_deref()));
+        let names = ["--json", "--table", "--html", "--trace"];
         let outputs = names.into_iter().zip(files);
         let inputs = inputs.iter().map(|&(source, path)| (source, Some(path)));
         distinct::distinct(inputs.chain(outputs))?;
+        let is_parquet = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "parquet");
+        let (parquet, csv) = table.clone().map_or((None, None), |path| {
+            if is_parquet(&path) {
+                (Some(path), None)
+            } else {
+                (None, Some(path))
+            }
+        });
         let text = |path: &Option<PathBuf>| path.as_deref().map(Text::check).transpose();
         let place = |path: &Option<PathBuf>| path.as_deref().map(Place::check).transpose();
         Ok(Self {
-            all: arguments.all,
+            all: *all,
             json: text(json)?,
-            csv: text(csv)?,
-            parquet: place(parquet)?,
+            csv: text(&csv)?,
+            parquet: place(&parquet)?,
             html: place(html)?,
             trace: place(trace)?.map(Place::stream).transpose()?,
         })

@@ -107,8 +107,16 @@ impl Stream {
 
     /// Puts the complete file in its place.
     pub(crate) fn finish(self) -> Done {
+        self.finish_beside_former(false)
+    }
+
+    /// Puts the complete file in its place. A former file there is kept as `NAME.old` if so wanted.
+    pub(crate) fn finish_beside_former(self, keeps_former: bool) -> Done {
         let Some((beside, path)) = self.begun else { return Ok(()) };
-        take_place(beside, &path).map_err(|error| Failure::writing(self.shown, &error))
+        let mut old = path.clone().into_os_string();
+        old.push(".old");
+        let kept = if keeps_former && path.exists() { fs::rename(&path, old) } else { Ok(()) };
+        kept.and_then(|()| take_place(beside, &path)).map_err(|error| Failure::writing(self.shown, &error))
     }
 }
 
@@ -203,6 +211,20 @@ mod tests {
             assert_eq!(names(folder.path()).len(), usize::from(finish));
         }
         assert_eq!(fs::read_to_string(&path).expect("readable"), "trace");
+    }
+
+    #[test]
+    fn a_former_file_is_kept_if_it_is_wanted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("recording.parquet");
+        for (text, keeps_former) in [("first", true), ("second", true), ("third", true), ("fourth", false)] {
+            let stream = Place::check(&path).and_then(Place::stream).expect("writable");
+            fs::write(stream.path(), text).expect("writable");
+            stream.finish_beside_former(keeps_former).expect("writable");
+        }
+        let texts = ["recording.parquet", "recording.parquet.old"]
+            .map(|name| fs::read_to_string(folder.path().join(name)).expect("readable"));
+        assert_eq!((texts, names(folder.path()).len()), (["fourth".to_owned(), "second".to_owned()], 2));
     }
 
     #[cfg(unix)]

@@ -1,5 +1,5 @@
-//! Advice: the mechanisms that would clearly send fewer interrupts, and where these come from; and the waits for locks
-//! that would stay.
+//! Advice: the mechanisms that would clearly send fewer interrupts, and where these come from; the waits for locks
+//! that would stay; and the reasons to doubt all of it.
 
 use ceasefire_linux::recording::Count;
 use ceasefire_linux::replay::Replay;
@@ -128,4 +128,55 @@ fn line(replayed: &Replay, own: &Prediction, other: &Prediction) -> Option<Line>
         left: format!("{} of all ({})", ratio(Some(of_observed)), range(other.spread)),
         ratio: of_observed,
     })
+}
+
+/// The reasons for which a prediction may be wrong.
+pub(crate) fn reasons(replayed: &Replay, predictions: &[Prediction]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(kind) = replayed.facts.imported {
+        notes.push(format!(
+            "imported from a {} file: its interrupts are not compared with /proc/interrupts",
+            kind.name()
+        ));
+    }
+    if replayed.facts.counted == Count::Flushed {
+        let row = replayed.facts.tlb_row.map_or(String::new(), |row| format!(" (TLB row: {row})"));
+        notes.push(format!(
+            "this kernel's events do not tell the cause of an interrupt, and leave out those of CPUs with nothing \
+             to flush{row}"
+        ));
+    }
+    if !replayed.lost.is_none() {
+        notes.push(format!(
+            "{} events were lost and {} rows could not be read: the figures are of the rest",
+            replayed.lost.events, replayed.lost.unreadable
+        ));
+    }
+    if replayed.left_out > 0 {
+        notes.push(format!(
+            "{} flushes of the kernel's own threads are left out, because their process is not known",
+            replayed.left_out
+        ));
+    }
+    if replayed.unknown_pages > 0 {
+        notes.push(format!(
+            "{} pages were taken back whose process is not known: their flushes count as none",
+            replayed.unknown_pages
+        ));
+    }
+    if replayed.assumed_pages > 0 {
+        notes.push(format!(
+            "{} pages are taken to belong to the process for which the kernel took them back",
+            replayed.assumed_pages
+        ));
+    }
+    let most_kept =
+        predictions.iter().map(|prediction| prediction.predicted.most_kept_pages).max().unwrap_or(0);
+    if most_kept > 0 {
+        notes.push(format!(
+            "with --decay, programs keep up to {} MiB longer than they did",
+            compact(most_kept as f64 / 256.0)
+        ));
+    }
+    notes
 }

@@ -1,23 +1,24 @@
 //! `ceasefire replay`: what other mechanisms would have done with a recording.
 //!
-//! A `prediction` is a row of its table, and `advice` the sentences that the rows carry.
+//! A `prediction` is a row of its table, and `advice` the sentences that the rows carry, and the reasons to
+//! doubt them.
 
-mod advice;
-mod prediction;
+pub(crate) mod advice;
+pub(crate) mod prediction;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use ceasefire_experiments::Mechanism;
-use ceasefire_linux::recording::{Count, Recording};
+use ceasefire_linux::recording::Recording;
 use ceasefire_linux::replay::{replay, Calls, Mechanism as Setup, Replay};
 use serde_json::{json, Value};
 
 use crate::args::{By, Decay, ReplayArguments};
-use crate::compare::mechanisms;
 use crate::failure::{Done, Failure};
 use crate::html;
 use crate::locks;
+use crate::names::mechanisms;
 use crate::number::{compact, ratio};
 use crate::output::command_line;
 use crate::output::distinct::distinct;
@@ -26,8 +27,8 @@ use crate::output::text::{self, Text};
 use crate::tables::grid::{wrapped, Column, Grid};
 use crate::terminal;
 use crate::trace::Trace;
-pub(crate) use advice::{advice, cost};
-pub(crate) use prediction::{parts, range, Part, Prediction};
+use advice::{advice, cost, reasons};
+use prediction::{parts, range, Part, Prediction};
 
 /// The heads of columns, whose names stand below the table: this kernel, every mechanism, and the what-ifs.
 const HEADS: [&str; 9] = ["(1)", "(2)", "(3)", "(4)", "(5)", "(6)", "(7)", "(8)", "(9)"];
@@ -150,57 +151,6 @@ fn breakdown(replayed: &Replay, predictions: &[Prediction], by: By) -> Grid {
         grid.row(std::iter::once(name).chain(sums.map(|sum| sum.to_string())));
     }
     grid
-}
-
-/// The reasons for which a prediction may be wrong.
-pub(crate) fn reasons(replayed: &Replay, predictions: &[Prediction]) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let Some(kind) = replayed.facts.imported {
-        notes.push(format!(
-            "imported from a {} file: its interrupts are not compared with /proc/interrupts",
-            kind.name()
-        ));
-    }
-    if replayed.facts.counted == Count::Flushed {
-        let row = replayed.facts.tlb_row.map_or(String::new(), |row| format!(" (TLB row: {row})"));
-        notes.push(format!(
-            "this kernel's events do not tell the cause of an interrupt, and leave out those of CPUs with nothing \
-             to flush{row}"
-        ));
-    }
-    if !replayed.lost.is_none() {
-        notes.push(format!(
-            "{} events were lost and {} rows could not be read: the figures are of the rest",
-            replayed.lost.events, replayed.lost.unreadable
-        ));
-    }
-    if replayed.left_out > 0 {
-        notes.push(format!(
-            "{} flushes of the kernel's own threads are left out, because their process is not known",
-            replayed.left_out
-        ));
-    }
-    if replayed.unknown_pages > 0 {
-        notes.push(format!(
-            "{} pages were taken back whose process is not known: their flushes count as none",
-            replayed.unknown_pages
-        ));
-    }
-    if replayed.assumed_pages > 0 {
-        notes.push(format!(
-            "{} pages are taken to belong to the process for which the kernel took them back",
-            replayed.assumed_pages
-        ));
-    }
-    let most_kept =
-        predictions.iter().map(|prediction| prediction.predicted.most_kept_pages).max().unwrap_or(0);
-    if most_kept > 0 {
-        notes.push(format!(
-            "with --decay, programs keep up to {} MiB longer than they did",
-            compact(most_kept as f64 / 256.0)
-        ));
-    }
-    notes
 }
 
 fn json_of(replayed: &Replay, predictions: &[Prediction]) -> Value {

@@ -1,12 +1,17 @@
-//! The findings that the tables and the page share: a summary row for each experiment, the conditions of the runs, and
-//! the note on a machine without published figures.
+//! The findings that the tables and the page share: a summary row for each experiment, the conditions of the runs, the
+//! note on a machine without published figures, what runs on drawn machines say, and the names of figures in which
+//! recordings differ.
 
 mod case;
 mod conditions;
+mod difference;
+mod drawn;
 mod own_machine;
 mod summary;
 
-pub(crate) use case::{cases, distinction, place, Case};
+pub(crate) use case::{cases, distinction, Case};
 pub(crate) use conditions::{conditions, seeds};
+pub(crate) use difference::difference_name;
+pub(crate) use drawn::{Influence, Interval, Intervals, Number, Prediction, Sensitivity, Sure};
 pub(crate) use own_machine::of_own_machine;
 pub(crate) use summary::{metric_name, rows, Row};

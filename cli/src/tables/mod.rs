@@ -13,7 +13,7 @@ mod verdict;
 
 use ceasefire_experiments::Repeats;
 
-use crate::compare::Sure;
+use crate::results::Sure;
 use crate::results::{of_own_machine, Case, Row};
 use grid::{wrapped, Grid};
 use verdict::verdict;
@@ -46,7 +46,7 @@ pub(crate) fn of(cases: &[Case], rows: &[Row], sure: &Sure, look: Look) -> Strin
         at += together.len();
     }
     if !look.all {
-        text.push_str("All figures: --all, --csv FILE or --json FILE.\n\n");
+        text.push_str("All figures: --all, --table FILE or --json FILE.\n\n");
     }
     text.push_str(&summary::text(rows, look.width));
     text.extend(sure.uncertainty.as_ref().map(|intervals| uncertainty::text(intervals, look)));

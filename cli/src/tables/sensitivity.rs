@@ -2,8 +2,8 @@
 
 use super::grid::{wrapped, Column, Grid};
 use super::Look;
-use crate::compare::{Influence, Sensitivity};
 use crate::results::metric_name;
+use crate::results::{Influence, Sensitivity};
 
 const COLUMNS: &[Column] = &[
     Column::words("What matters", 0),

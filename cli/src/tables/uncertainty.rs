@@ -2,9 +2,9 @@
 
 use super::grid::{wrapped, Column, Grid};
 use super::Look;
-use crate::compare::Intervals;
 use crate::number::ratio;
 use crate::results::metric_name;
+use crate::results::Intervals;
 use ceasefire_experiments::Basis;
 
 const COLUMNS: &[Column] = &[

@@ -9,6 +9,8 @@ use crate::top::screen::View;
 pub(super) enum Action {
     Quit,
     Help,
+    /// Leave the help.
+    Back,
     Pause,
     Show(View),
     NextView,
@@ -37,6 +39,7 @@ pub(super) fn action(event: &Event) -> Option<Action> {
     Some(match code {
         KeyCode::Char('q') | KeyCode::F(10) => Action::Quit,
         KeyCode::Char('h' | '?') | KeyCode::F(1) => Action::Help,
+        KeyCode::Esc => Action::Back,
         KeyCode::Char(' ' | 'p') => Action::Pause,
         KeyCode::Char('P') | KeyCode::F(2) => Action::Show(View::Processes),
         KeyCode::Char('C') | KeyCode::F(3) => Action::Show(View::Causes),

@@ -88,7 +88,7 @@ impl Screen {
             }
             Action::SortRight if columns > 0 => (*by, *reversed) = ((*by + 1) % columns, false),
             Action::SortLeft if columns > 0 => (*by, *reversed) = ((*by + columns - 1) % columns, false),
-            Action::SortRight | Action::SortLeft => {}
+            Action::SortRight | Action::SortLeft | Action::Back => {}
             Action::Reverse => *reversed = !*reversed,
             Action::Scroll(rows) => self.above = self.above.saturating_add_signed(rows),
             Action::Page(pages) => {
@@ -293,6 +293,19 @@ mod tests {
 
     fn press(screen: &mut Screen, key: KeyCode) -> bool {
         screen.answer(&Event::Key(key.into()))
+    }
+
+    #[test]
+    fn escape_leaves_the_help_and_does_nothing_else() {
+        let mut screen = screen(2);
+        press(&mut screen, KeyCode::F(3));
+        let before = text(&mut screen, 80, 24);
+        press(&mut screen, KeyCode::Esc);
+        assert_eq!(text(&mut screen, 80, 24), before);
+        press(&mut screen, KeyCode::F(1));
+        assert_ne!(text(&mut screen, 80, 24), before);
+        press(&mut screen, KeyCode::Esc);
+        assert_eq!(text(&mut screen, 80, 24), before);
     }
 
     /// Compares each view at a size with the kept screens, which stand one after the other.

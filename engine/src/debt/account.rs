@@ -95,7 +95,7 @@ impl<S: AsRef<AddressSpace>> Recorded<S> {
 impl<P: Platform> Engine<P> {
     /// Whether rights were taken away in the space and some CPU may not know yet.
     pub(super) fn narrows(&self, space: &AddressSpace) -> bool {
-        self.guarded(Guard::Downgrade) && space.downgrade_in_flight()
+        self.guarded(Guard::Downgrade) && space.downgrade_in_flight() // R5
     }
 
     /// Whether a debt of `cpus` in the spaces that it `concerns` is worth one broadcast of everything, on hardware that

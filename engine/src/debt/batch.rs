@@ -185,7 +185,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
             return None;
         }
         if self.may_be_stored_to() && self.engine.guarded(Guard::WritableFlush) {
-            // The flush is made anyway, so it also covers what could have been owed longer.
+            // R5: the flush is made anyway, so it also covers what could have been owed longer.
             self.pay();
         }
         self.next_withheld().map(WritePermit)
@@ -218,7 +218,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
     /// Pays what must be paid, enters what is owed longer, and releases the pages that it holds except the withheld
     /// ones. Interrupts must be on.
     pub fn flush(&mut self) {
-        let stamp = if self.engine.guarded(Guard::BatchFlush) { self.pay_due() } else { Stamp::SETTLED };
+        let stamp = if self.engine.guarded(Guard::BatchFlush) { self.pay_due() } else { Stamp::SETTLED }; // R1
         for held in &mut self.held[self.withheld..self.waiting] {
             if let Some(page) = held.take() {
                 (self.release)(Owed::settled(page));
@@ -274,6 +274,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
             self.defer_to_hardware(space, generation, tag.tagged(), debt, narrowed)
         };
         if !deferred {
+            // R1
             if self.engine.guarded(Guard::AtOnce) {
                 self.engine.flush_to(generation, owner, debt.flush());
             }
@@ -492,7 +493,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
             }
             _ => Stamp::SETTLED,
         };
-        let only_own = self.engine.guarded(Guard::Reached);
+        let only_own = self.engine.guarded(Guard::Reached); // R3
         for entry in &mut self.spaces[..self.known] {
             if let Some(recorded) = entry.take() {
                 recorded.close(paid, stamp, only_own);
@@ -571,7 +572,7 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, 
         exchange: impl FnOnce() -> E,
     ) -> E {
         let old = exchange();
-        let narrowed = narrowed && self.batch.engine.guarded(Guard::Narrowing);
+        let narrowed = narrowed && self.batch.engine.guarded(Guard::Narrowing); // R5
         self.batch.owe(guard.space(), Debt::new(address, size, old.entry()), narrowed);
         old
     }

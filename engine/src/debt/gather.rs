@@ -191,6 +191,7 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
     ) {
         let mut changes = self.under(lock);
         change(&mut changes);
+        // R7
         if changes.gather.engine.guarded(Guard::UnlockFlush) {
             changes.gather.flush_last();
         }
@@ -199,7 +200,7 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
     /// The flush after which the gather changes nothing more and looks at no translation.
     fn flush_last(&mut self) {
         if self.space.in_flight.nested() && self.engine.guarded(Guard::Nested) {
-            // Another thread cleared translations that this one found gone, and may not have flushed them yet.
+            // R3: another thread cleared translations that this one found gone, and may not have flushed them yet.
             self.room.changed = Span::new();
             pay(self.engine, self.space, Flush::ALL);
         }
@@ -209,6 +210,7 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
 }
 
 fn pay<P: Platform>(engine: &Engine<P>, space: &AddressSpace, flush: Flush) {
+    // R1, R3
     if engine.guarded(Guard::GatherFlush) {
         engine.flush(space, engine.noted(flush));
     }
@@ -218,8 +220,8 @@ impl<P: Platform> Engine<P> {
     /// The flush of a gather, with the notes on what lies in its range.
     pub(crate) fn noted(&self, flush: Flush) -> Flush {
         Flush {
-            tables: flush.tables && self.guarded(Guard::Tables),
-            mixed: flush.mixed && self.guarded(Guard::Mixed),
+            tables: flush.tables && self.guarded(Guard::Tables), // R2
+            mixed: flush.mixed && self.guarded(Guard::Mixed),    // R1, R3
             ..flush
         }
     }
@@ -348,7 +350,7 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Deref for Changes<'_, '_, P,
 
 impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Drop for Changes<'_, '_, P, T, R, G> {
     fn drop(&mut self) {
-        // Before the lock, which is a field, is released.
+        // R7: before the lock, which is a field, is released.
         if !self.gather.keeps && self.gather.engine.guarded(Guard::UnlockFlush) {
             self.gather.flush();
         }

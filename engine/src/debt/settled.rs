@@ -78,6 +78,7 @@ impl<P: Platform> Engine<P> {
     /// translations until the proof is dropped. Interrupts must be on.
     pub fn settle<G: TableGuard<P>>(&self, guard: G) -> Settled<G> {
         let space = guard.space().as_ref();
+        // R3
         if self.guarded(Guard::Settle) && self.owes(space) {
             self.flush(space, Flush::TRANSLATIONS);
         }

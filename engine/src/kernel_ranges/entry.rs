@@ -36,7 +36,7 @@ impl<P: Platform> Engine<P> {
         debug_assert!(!platform.interrupts_on(), "a CPU enters the kernel with interrupts off");
         let cpu = platform.cpu(platform.this_cpu());
         if cpu.seen.mode.enter_kernel()
-            && self.guarded(Guard::KernelEntry)
+            && self.guarded(Guard::KernelEntry) // R1
             // The generation is read after the exchange, so this covers every flush that was deferred.
             && self.catch_up_kernel(cpu)
         {

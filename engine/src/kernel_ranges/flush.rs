@@ -21,6 +21,7 @@ impl<P: Platform> Engine<P> {
     /// Every CPU must call [`Engine::online`] before it uses a range that may be flushed. Interrupts should be on. With
     /// interrupts off, this CPU answers other CPUs' requests while it waits, and nothing else.
     pub fn flush_kernel(&self, flush: Flush) {
+        // R1, R2
         if !self.guarded(Guard::KernelFlush) {
             return;
         }
@@ -35,6 +36,7 @@ impl<P: Platform> Engine<P> {
                 self.ask_everyone(generation, limited);
             }
         });
+        // R1, R2
         if self.guarded(Guard::KernelDevices) {
             platform.invalidate_kernel_devices(flush);
         }

@@ -35,6 +35,11 @@ impl KernelRanges {
         self.online.insert(cpu);
     }
 
+    /// Whether no flush of kernel ranges can have missed this CPU: it is online, or there was none.
+    pub(crate) fn reaches(&self, cpu: CpuId) -> bool {
+        self.generation.load() == Generation::FIRST || self.online.contains(cpu)
+    }
+
     /// Removes a CPU that goes offline. No flush waits for it from here on.
     pub(crate) fn leave(&self, cpu: CpuId) {
         self.online.remove(cpu);

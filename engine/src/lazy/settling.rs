@@ -48,7 +48,7 @@ impl<P: Platform> Engine<P> {
     /// Whether the debts of a stamp are settled: no CPU can reach what is owed for under it. Two loads and a
     /// comparison.
     pub fn is_settled(&self, stamp: Stamp) -> bool {
-        !self.guarded(Guard::Stamp) || self.ledger.is_settled(stamp)
+        !self.guarded(Guard::Stamp) || self.ledger.is_settled(stamp) // R1, R6, R7
     }
 
     /// The newest stamp whose debts are settled. All stamps up to it are settled too.
@@ -111,13 +111,13 @@ impl<P: Platform> Engine<P> {
                 Some(loaded) => !loaded.global && !here.cpu.seen.is_lazy(),
                 None => false,
             };
-            let flushes = owes && self.guarded(Guard::Sweep);
+            let flushes = owes && self.guarded(Guard::Sweep); // R1
             if flushes && self.answer(&mut here, Asked::UP_TO_DATE, Reason::Tick) {
                 here.cpu.tally.flushes_free.add(1);
                 by = By::Tick;
             }
             // Not the epochs that are closed by now: one of them may have taken a debt after the flush.
-            let done = if self.guarded(Guard::Leaving) { closed } else { self.ledger.closed() };
+            let done = if self.guarded(Guard::Leaving) { closed } else { self.ledger.closed() }; // R1
             self.ledger.leave(done, here.id);
             by
         })

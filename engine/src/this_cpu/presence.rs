@@ -49,6 +49,7 @@ impl<P: Platform> Engine<P> {
     pub(super) fn arrive(&self, id: CpuId, cpu: &Cpu<P::Space>, own: &mut Own<P::Space>) {
         // The entries left behind are older than any slot records, and ASIDs may have changed owners.
         own.slots = Slots::new();
+        // R1, R3, R4
         if self.guarded(Guard::Online) {
             self.platform().invalidate_all();
         }

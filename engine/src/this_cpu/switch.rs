@@ -93,6 +93,7 @@ impl<P: Platform> Engine<P> {
         let newest = space.generation();
         // On a slot: no CPU is lazy under a global ASID.
         if let Some(Loaded { asid, .. }) = here.own.loaded {
+            // R1, R3
             if here.own.slots.generation(asid) < newest && self.guarded(Guard::CatchUp) {
                 self.platform().load_root(space.root(), asid, true);
                 here.own.slots.reach(asid, newest);
@@ -111,21 +112,32 @@ impl<P: Platform> Engine<P> {
         if cpu.inbox.is_closed() {
             self.arrive(id, cpu, own);
         }
+        self.assert_own(space);
+        // A checker would take the look for an access of the protocol.
+        #[cfg(not(ceasefire_checked))]
+        debug_assert!(
+            self.kernel.reaches(id),
+            "{id:?} runs a space and was never brought online: call `Engine::online`"
+        );
         // Either order: a CPU that arrives holds no entry, and reads the space's generation afterwards.
+        // R1, R3
         if self.guarded(Guard::Switching) {
             cpu.seen.set_loaded(SpaceId::SWITCHING);
         }
         cpu.seen.set_lazy(false);
         let kept = own.left.take(space.id());
         let joins = kept.is_none();
+        // R1, R3
         if joins && self.guarded(Guard::JoinFirst) {
             join(id, cpu, space);
         }
+        // R2
         if let (Some(Loaded { space: left, .. }), false) = (&own.loaded, self.guarded(Guard::LeaveLast)) {
             leave(id, cpu, left.as_ref());
         }
         let (asid, global, flushed) = self.choose(id, &mut own.slots, space);
         self.platform().load_root(space.root(), asid, flushed != Flushed::No);
+        // R1, R3
         if joins && !self.guarded(Guard::JoinFirst) {
             join(id, cpu, space);
         }
@@ -155,6 +167,7 @@ impl<P: Platform> Engine<P> {
         fence(Ordering::SeqCst);
         let (tag, newest) = space.to_load();
         // Either order: under a global ASID the generation is not read.
+        // R1, R3
         if tag.is_some() && (self.guarded(Guard::SecondCpu) || space.used_on.read() == Users::None) {
             space.used_on.note(id);
         }
@@ -164,8 +177,8 @@ impl<P: Platform> Engine<P> {
                 let (asid, flushed) = slots.choose(space.id(), newest, tagged);
                 let stands = match flushed {
                     Flushed::No => true,
-                    Flushed::Behind => self.guarded(Guard::Behind),
-                    Flushed::Recycled => self.guarded(Guard::Recycled),
+                    Flushed::Behind => self.guarded(Guard::Behind), // R1, R3
+                    Flushed::Recycled => self.guarded(Guard::Recycled), // R4
                 };
                 (asid, false, if stands { flushed } else { Flushed::No })
             }

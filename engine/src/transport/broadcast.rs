@@ -23,6 +23,7 @@ impl<P: Platform> Engine<P> {
     pub(crate) fn first_asid(&self) -> Option<Asid> {
         let capabilities = self.platform().capabilities();
         let broadcast = capabilities.broadcast.filter(|broadcast| broadcast.holders() == Holders::Every)?;
+        // R4
         if !capabilities.asids && self.guarded(Guard::Untagged) {
             return Some(Asid::SHARED);
         }
@@ -101,6 +102,7 @@ impl<P: Platform> Engine<P> {
 
     /// Waits for the broadcasts of `pages` single pages that a batch started.
     pub(crate) fn finish_broadcasts(&self, pages: u64) {
+        // R1
         if !self.guarded(Guard::BroadcastWait) {
             return;
         }
@@ -121,6 +123,7 @@ impl<P: Platform> Engine<P> {
 
     /// Cleans all ASIDs that were given back.
     fn flush_for_new_owners(&self) {
+        // R4
         if self.guarded(Guard::Rollover) {
             self.flush_everywhere();
         }

@@ -47,6 +47,8 @@ impl<P: Platform> Engine<P> {
     /// on. With interrupts off, this CPU answers other CPUs' requests while it waits, and nothing else. Every CPU has
     /// reached the generation that is returned.
     pub fn flush(&self, space: &AddressSpace, flush: Flush) -> Generation {
+        self.assert_own(space);
+        // R1, R3
         if !self.guarded(Guard::RaiseFirst) {
             self.flush_to(space.generation.next(), space, flush);
             return space.generation.raise();
@@ -102,6 +104,7 @@ impl<P: Platform> Engine<P> {
 
     /// Makes devices that walk the space's tables invalidate what `flush` covers.
     pub(crate) fn flush_devices(&self, space: &AddressSpace, flush: Flush) {
+        // R1, R3
         if space.has_devices() && self.guarded(Guard::Devices) {
             self.platform().invalidate_devices(space, flush);
         }

@@ -34,10 +34,11 @@ impl<P: Platform> Engine<P> {
     ) -> Option<Ticket> {
         let me = self.platform().this_cpu();
         let asked = Asked { space: space.id(), generation, flush };
+        // R1, R3
         if space.cpus().any_but(me) && self.guarded(Guard::Others) {
             let mut targets = CpuSet::new();
             targets.unite(space.cpus());
-            let reaches_lazy = flush.tables && self.guarded(Guard::LazyTables);
+            let reaches_lazy = flush.tables && self.guarded(Guard::LazyTables); // R2
             return self.ask(&mut targets, asked, |cpu| {
                 // The loaded space is read before laziness: a CPU that switches publishes the switch first.
                 match cpu.seen.loaded() {
@@ -106,6 +107,7 @@ impl<P: Platform> Engine<P> {
     /// Waits for the answers to a request, on whatever CPU the task is by now. True if there was a request.
     pub(crate) fn await_answers(&self, ticket: Option<Ticket>) -> bool {
         let Some(ticket) = ticket else { return false };
+        // R1, R3
         if self.guarded(Guard::Answers) {
             self.wait_until(&|| self.is_answered(ticket));
         }
@@ -273,6 +275,7 @@ impl<P: Platform> Engine<P> {
             return self.catch_up_by_tag(here);
         }
         let local = here.own.slots.generation(asid);
+        // R1, R3
         if asked.generation.is_covered_by(local)
             || !self.guarded(Guard::NoGeneration) && asked.generation <= local
         {
@@ -285,7 +288,7 @@ impl<P: Platform> Engine<P> {
                 return false;
             }
             Work::Pages => asked.flush,
-            Work::Everything if !self.guarded(Guard::OneBehind) => asked.flush,
+            Work::Everything if !self.guarded(Guard::OneBehind) => asked.flush, // R1, R3
             // The CPU may have missed flushes of page-table pages too.
             Work::Everything => Flush::ALL,
         };

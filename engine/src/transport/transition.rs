@@ -77,6 +77,7 @@ impl<P: Platform> Engine<P> {
 
     /// Interrupts the CPUs whose entries the broadcast does not reach.
     fn ask_stragglers(&self, generation: Generation, space: &AddressSpace, flush: Flush) -> Option<Ticket> {
+        // R1, R3
         if !self.guarded(Guard::Transition) {
             return None;
         }
@@ -101,6 +102,7 @@ impl<P: Platform> Engine<P> {
         let mut moved = true;
         // The tag was read before the set: see the end of the module's description.
         space.cpus().for_each(|cpu| moved &= self.progress(cpu, space, reading) == Progress::Moved);
+        // R1, R3
         if moved || !self.guarded(Guard::Transition) {
             if let Some(asid) = space.tag.end(reading) {
                 self.asids.free(asid);

@@ -6,16 +6,12 @@ use ceasefire::{
     Access, Batch, Capabilities, Entry, Flush, Gather, Owed, PageSize, Reason, Schedule, Stamp, WritePermit,
 };
 
-use crate::hands::{room, small, unmap, was, Hands, SpaceLock, TableLock};
+use crate::hands::{batch, room, small, unmap, was, Hands, SpaceLock, TableLock};
 use crate::script::{
     broadcasting, lazy, lazy_broadcasting, machine, machine_with, Event, Machine, Script, Space, PROMISES,
 };
 
 const PAGE: u64 = 0x1000;
-
-fn batch(m: &Machine, schedule: Schedule) -> Batch<'_, Script, u64, impl FnMut(Owed<u64>)> {
-    Batch::new(m, schedule, |_| ())
-}
 
 /// A machine whose CPU 1 runs a space and has `pages` pages of it cached.
 pub(crate) fn busy(cpus: usize, pages: u64) -> (Machine, Space) {
@@ -61,7 +57,7 @@ fn a_batch_counts_the_pages_that_it_holds() {
     let p = m.space(1);
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
-    let mut batch = Batch::<_, u64, _>::new(&m, Schedule::Lazy, |_| ());
+    let mut batch = crate::hands::batch(&m, Schedule::Lazy);
     batch.unmap_and_release(&p, was(PAGE, false), 1);
     assert!(batch.len() == 1 && !batch.is_empty(), "it leaves at the end");
 }
@@ -85,7 +81,7 @@ fn once_a_batch_flushes_for_a_space_its_further_debts_wait_whichever_cpu_runs_it
 fn a_broadcast_that_may_not_wait_starts_when_it_is_recorded() {
     let m = lazy_broadcasting(2, 4);
     let p = run_by_both(&m);
-    let mut batch = Batch::<_, u64, _>::new(&m, Schedule::Lazy, |_| ());
+    let mut batch = batch(&m, Schedule::Lazy);
     for (dirty, starts) in [(false, 0), (true, 1)] {
         m.events();
         batch.unmap_and_release(&p, was(PAGE, dirty), 1);
@@ -128,7 +124,7 @@ fn a_space_whose_debts_are_paid_does_not_owe_for_another_of_its_batch() {
     m.switch(2, &q);
     m.fill(2, PAGE, 1);
     m.go(0);
-    let mut batch = Batch::<_, u64, _>::new(&m, Schedule::Lazy, |_| ());
+    let mut batch = batch(&m, Schedule::Lazy);
     batch.unmap_and_release(&p, was(PAGE, false), 1);
     batch.restrict(&q, was(PAGE, true), 2);
     drop(batch);
@@ -159,7 +155,7 @@ fn a_batch_that_only_lets_go_settles_nothing() {
     m.fill(1, PAGE, 1);
     m.go(0);
     m.pass(50);
-    let mut batch = Batch::<_, u64, _>::new(&m, Schedule::Lazy, |_| ());
+    let mut batch = batch(&m, Schedule::Lazy);
     batch.unmap_and_release(&p, was(PAGE, false), 1);
     m.pass(50);
     batch.flush();

@@ -5,14 +5,10 @@ use std::cell::Cell;
 
 use ceasefire::{Asid, Batch, Capabilities, Extent, Flush, PageSize, Reason, Schedule, SINGLE_PAGE_CEILING};
 
-use crate::hands::{was, Hands};
+use crate::hands::{batch, was, Hands};
 use crate::script::{broadcasting, every, id, machine_with, Event, Machine, Point, Space};
 
 const PAGE: u64 = 0x1000;
-
-fn batch(m: &Machine) -> Batch<'_, crate::script::Script, u64, impl FnMut(ceasefire::Owed<u64>)> {
-    Batch::new(m, Schedule::Batched, |_| ())
-}
 
 /// A space that CPU 1 runs, with `pages` pages cached there.
 fn busy(asids: u32, pages: u64) -> (Machine, Space) {
@@ -169,7 +165,7 @@ fn an_asid_given_back_during_the_flush_waits_for_the_next() {
 #[test]
 fn a_batch_starts_each_flush_at_once_and_waits_for_all_at_the_end() {
     let (m, p) = busy(256, 3);
-    let mut batch = batch(&m);
+    let mut batch = batch(&m, Schedule::Batched);
     batch.unmap(&p, was(PAGE, false), 0);
     batch.restrict(&p, was(2 * PAGE, false), 0);
     let asid = p.asid().unwrap().get();
@@ -194,7 +190,7 @@ fn a_batch_starts_each_flush_at_once_and_waits_for_all_at_the_end() {
 #[test]
 fn per_page_waits_for_each() {
     let (m, p) = busy(256, 1);
-    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::PerPage, |_| ());
+    let mut batch = batch(&m, Schedule::PerPage);
     batch.unmap(&p, was(PAGE, false), 0);
     assert_eq!((m.cached(1, PAGE), m.owes(&p), m.cpu(0).counters().broadcasts), (None, false, 1));
 }
@@ -202,7 +198,7 @@ fn per_page_waits_for_each() {
 #[test]
 fn a_write_permit_waits_for_dirty_translations() {
     let (m, p) = busy(256, 2);
-    let mut batch = batch(&m);
+    let mut batch = batch(&m, Schedule::Batched);
     batch.unmap(&p, was(PAGE, false), 0);
     let _permit = batch.permit(1);
     assert!(m.cached(1, PAGE).is_some());
@@ -215,7 +211,7 @@ fn a_write_permit_waits_for_dirty_translations() {
 #[test]
 fn settling_on_another_cpu_flushes_the_space_itself() {
     let (m, p) = busy(256, 1);
-    let mut batch = batch(&m);
+    let mut batch = batch(&m, Schedule::Batched);
     batch.unmap(&p, was(PAGE, false), 0);
     m.events();
     m.go(2);
@@ -229,7 +225,7 @@ fn settling_on_another_cpu_flushes_the_space_itself() {
 #[test]
 fn a_flush_of_other_pages_does_not_claim_a_batchs_debt() {
     let (m, p) = busy(256, 2);
-    let mut batch = batch(&m);
+    let mut batch = batch(&m, Schedule::Batched);
     batch.unmap(&p, was(PAGE, false), 0);
     m.go(2);
     m.flush(&p, Flush::page(2 * PAGE, PageSize::KIB_4));
@@ -242,7 +238,7 @@ fn a_flush_of_other_pages_does_not_claim_a_batchs_debt() {
 #[test]
 fn a_newer_batch_does_not_claim_the_debt_of_an_older_one() {
     let (m, p) = busy(256, 3);
-    let (mut first, mut second) = (batch(&m), batch(&m));
+    let (mut first, mut second) = (batch(&m, Schedule::Batched), batch(&m, Schedule::Batched));
     first.unmap(&p, was(PAGE, false), 0);
     m.go(2);
     second.unmap(&p, was(2 * PAGE, false), 0);
@@ -342,7 +338,7 @@ fn a_batch_invalidates_a_space_of_one_cpu_without_a_broadcast() {
     m.fill(1, PAGE, 1);
     m.events();
     m.go(1);
-    let mut batch = batch(&m);
+    let mut batch = batch(&m, Schedule::Batched);
     batch.unmap(&p, was(PAGE, false), 1);
     assert_eq!((sent(&m), m.cached(1, PAGE), m.owes(&p)), ((0, 1), None, false));
     drop(batch);

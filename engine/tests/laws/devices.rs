@@ -1,8 +1,8 @@
 //! Devices that walk a space's tables: they are told of every flush of CPUs, and of nothing else.
 
-use ceasefire::{Batch, Flush, Gather, PageSize, Schedule, MAX_ASIDS};
+use ceasefire::{Flush, Gather, PageSize, Schedule, MAX_ASIDS};
 
-use crate::hands::{was, Hands};
+use crate::hands::{batch, was, Hands};
 use crate::script::{broadcasting, machine, Event, Machine, Space};
 
 const PAGE: u64 = 0x1000;
@@ -72,7 +72,7 @@ fn a_space_without_devices_tells_none() {
 fn a_batch_tells_devices_of_each_translation_at_once() {
     for (m, p) in walked() {
         for schedule in [Schedule::Batched, Schedule::PerPage] {
-            let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, schedule, |_| ());
+            let mut batch = batch(&m, schedule);
             m.device_fill(&p, PAGE, 1);
             batch.unmap(&p, was(PAGE, false), 0);
             assert_eq!(m.device_cached(&p, PAGE), None);
@@ -93,7 +93,7 @@ fn settling_tells_devices_too() {
     let p = m.space(1);
     m.switch(1, &p);
     p.attach_device();
-    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+    let mut batch = batch(&m, Schedule::Batched);
     batch.unmap(&p, was(PAGE, false), 0);
     m.events();
     drop(m.settled(&p));

@@ -7,7 +7,7 @@ use ceasefire::{Bounds, Entry, Gather, PageSize};
 use proptest::prelude::*;
 
 use crate::hands::{huge, room, small, unmap, was, SpaceLock, Was};
-use crate::script::{every, machine, machine_with_ceiling, within, Event, Machine, Space};
+use crate::script::{every, machine, machine_with_ceiling, Event, Machine, Space};
 
 const PAGE: u64 = 0x1000;
 
@@ -257,7 +257,7 @@ fn huge_pages_alone_keep_their_stride_up_to_the_ceiling() {
 #[test]
 fn huge_pages_among_small_ones_are_found_by_a_broadcast() {
     let two_mib = PageSize::MIB_2.bytes();
-    let m = within(2, every(256), u32::MAX, Bounds::STRICT);
+    let m = Machine::new(2, every(256), u32::MAX, Bounds::STRICT);
     let p = m.space(1);
     m.switch(1, &p);
     let all = [(PAGE, PageSize::KIB_4), (two_mib, PageSize::MIB_2)];

@@ -1,31 +1,12 @@
-//! Helpers of the tests that clear and narrow: locks of the scripted machines, and former entries.
+//! Helpers of the tests that clear and narrow: former entries, and short forms of the operations.
 
 use ceasefire::{
-    AddressSpace, Batch, Condition, Entry, Gather, Owed, PageSize, Platform, RangeGuard, Schedule, Settled,
-    Stamp, TableGuard, WritePermit,
+    AddressSpace, Batch, Condition, Entry, Gather, Owed, PageSize, Platform, Schedule, Settled, Stamp,
+    TableGuard, WritePermit,
 };
+pub(crate) use ceasefire_testing::{SpaceLock, TableLock};
 
-use crate::script::{Machine, Space};
-
-/// A page-table lock of a space, held.
-#[derive(Debug)]
-pub(crate) struct TableLock<S>(pub(crate) S);
-
-impl<P: Platform> TableGuard<P> for TableLock<P::Space> {
-    fn space(&self) -> &P::Space {
-        &self.0
-    }
-}
-
-/// A space's lock, held exclusively.
-#[derive(Debug)]
-pub(crate) struct SpaceLock<S>(pub(crate) S);
-
-impl<P: Platform> RangeGuard<P> for SpaceLock<P::Space> {
-    fn space(&self) -> &P::Space {
-        &self.0
-    }
-}
+use crate::script::{Machine, Script, Space};
 
 /// A translation as it was before the change.
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +48,11 @@ pub(crate) fn unmap<P: Platform, T, R: FnMut(T), G: TableGuard<P>>(
     if let Some(held) = held {
         changes.hold(held);
     }
+}
+
+/// A batch whose pages need no care when they come out.
+pub(crate) fn batch(m: &Machine, schedule: Schedule) -> Batch<'_, Script, u64, impl FnMut(Owed<u64>)> {
+    Batch::new(m, schedule, |_| ())
 }
 
 /// Short forms of the operations on batches.

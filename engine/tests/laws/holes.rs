@@ -9,7 +9,7 @@ use ceasefire::{
     AddressSpace, Batch, CpuSet, Engine, Flush, Gather, Owed, PageSize, Payment, Schedule, Stamp, PLACES,
 };
 
-use crate::hands::{release_in_debt, room, unmap, was, Hands, SpaceLock};
+use crate::hands::{batch, release_in_debt, room, unmap, was, Hands, SpaceLock};
 use crate::script::{lazy, lazy_broadcasting, lazy_until, Event, Machine, Point, Script, Space};
 
 const PAGE: u64 = 0x1000;
@@ -186,7 +186,7 @@ fn released_beside_a_downgrade(m: &Machine, strict: bool) -> bool {
     let p = m.space(1);
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
-    let mut batch: Batch<'_, _, u64, _> = Batch::new(m, Schedule::Batched, |_| ());
+    let mut batch = batch(m, Schedule::Batched);
     let (range, mut room) = (SpaceLock(p.clone()), room::<_, 1>());
     let mut gather: Option<Gather<'_, _, (), _>> = None;
     if strict {

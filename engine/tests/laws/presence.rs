@@ -127,3 +127,20 @@ fn a_late_interrupt_to_a_cpu_that_is_gone_does_nothing() {
     m.on(1, |engine| engine.flush(&p, Flush::page(PAGE, PageSize::KIB_4)));
     assert_eq!(m.cpu(0).counters().requests, 1);
 }
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "was never brought online")]
+fn a_cpu_that_was_never_brought_online_and_missed_a_flush_of_kernel_ranges_is_caught() {
+    let m = machine(2);
+    m.flush_kernel(Flush::page(PAGE, PageSize::KIB_4));
+    m.switch(1, &m.space(1));
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "was made by another engine")]
+fn a_space_of_another_engine_is_caught() {
+    let (m, other) = (machine(1), machine(1));
+    m.flush(&other.space(1), Flush::page(PAGE, PageSize::KIB_4));
+}

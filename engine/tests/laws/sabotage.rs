@@ -7,7 +7,7 @@ use ceasefire::sabotage::Guard;
 use ceasefire::{Batch, Flush, Gather, PageSize, Root, Schedule, Stamp};
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::hands::{release_in_debt, room, unmap, was, Hands, SpaceLock};
+use crate::hands::{batch, release_in_debt, room, unmap, was, Hands, SpaceLock};
 use crate::interleaved;
 use crate::random::{history, play};
 use crate::script::{broadcasting, every, hybrid, lazy, machine, wide, Machine, Point, Space};
@@ -142,7 +142,7 @@ fn without_the_flush_at_once_a_page_comes_out_while_it_can_be_reached() {
 #[test]
 fn without_settling_munmap_returns_while_a_batch_still_owes() {
     let (m, p) = without(Guard::Settle);
-    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+    let mut batch = batch(&m, Schedule::Batched);
     batch.unmap(&p, was(PAGE, false), 0);
     drop(m.settled(&p));
     assert!(m.cached(1, PAGE).is_some(), "R3");
@@ -152,7 +152,7 @@ fn without_settling_munmap_returns_while_a_batch_still_owes() {
 #[test]
 fn without_the_flush_of_writable_entries_a_page_is_written_while_it_can_be_stored_to() {
     let (m, p) = without(Guard::WritableFlush);
-    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+    let mut batch = batch(&m, Schedule::Batched);
     batch.unmap(&p, was(PAGE, true), 0);
     let _permit = batch.permit(1);
     assert!(m.cached(1, PAGE).is_some(), "R5");
@@ -295,7 +295,7 @@ fn without_the_note_of_a_second_cpu_its_entries_survive_a_flush_that_is_not_broa
 /// which may still store to the page, can reach it after it came out.
 fn released_though_narrowed(guard: Option<Guard>) -> bool {
     let (m, p) = busy(lazy(2), guard);
-    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+    let mut batch = batch(&m, Schedule::Batched);
     batch.restrict(&p, was(PAGE, true), 0);
     release_in_debt(&m, &p, PAGE);
     let reached = m.cached(1, PAGE).is_some();
@@ -306,9 +306,9 @@ fn released_though_narrowed(guard: Option<Guard>) -> bool {
 /// The same, but the page is to be written out.
 fn written_out_narrowed(guard: Option<Guard>) -> bool {
     let (m, p) = busy(machine(2), guard);
-    let mut narrowing: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+    let mut narrowing = batch(&m, Schedule::Batched);
     narrowing.restrict(&p, was(PAGE, true), 0);
-    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+    let mut batch = batch(&m, Schedule::Batched);
     let _permit = batch.unmap_to_write(&p, was(PAGE, false), 1);
     m.cached(1, PAGE).is_some()
 }

@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 
-use ceasefire::{AddressSpace, Batch, Entry, Gather, PageSize, Schedule, TableGuard};
+use ceasefire::{AddressSpace, Entry, Gather, PageSize, Schedule, TableGuard};
 
 use crate::batch::busy;
-use crate::hands::{room, unmap, was, Hands, SpaceLock, TableLock};
+use crate::hands::{batch, room, unmap, was, Hands, SpaceLock, TableLock};
 use crate::script::{machine, Script, Space};
 
 const PAGE: u64 = 0x1000;
@@ -29,7 +29,7 @@ impl TableGuard<Script> for Unlock<'_> {
 fn a_proof_settles_and_holds_the_lock_until_it_is_dropped() {
     let (m, p) = busy(2, 1);
     let locked = Cell::new(true);
-    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+    let mut batch = batch(&m, Schedule::Batched);
     batch.unmap(&p, was(PAGE, false), 0);
     let proof = m.settle(Unlock(&locked, p.clone()));
     assert_eq!((m.cached(1, PAGE), m.owes(&p)), (None, false));
@@ -45,7 +45,7 @@ fn the_space_of_the_guard_is_settled() {
     let q = m.space(2);
     m.switch(2, &q);
     m.fill(2, PAGE, 1);
-    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+    let mut batch = batch(&m, Schedule::Batched);
     batch.unmap(&p, was(PAGE, false), 0);
     batch.unmap(&q, was(PAGE, false), 1);
     drop(m.settled(&q));

@@ -5,7 +5,7 @@ use ceasefire::{
     PLACES,
 };
 
-use crate::hands::{room, was, Hands, SpaceLock};
+use crate::hands::{batch, room, was, Hands, SpaceLock};
 use crate::script::{id, lazy, machine, machine_with, Event, Machine, Point, Space, PROMISES};
 
 const PAGE: u64 = 0x1000;
@@ -198,13 +198,11 @@ fn a_batch_inside_the_switch_window_interrupts_the_switching_cpu() {
     m.events();
     let space = p.clone();
     m.at(Point::AfterRoot, move |m| {
-        m.go(0);
-        let mut batch: ceasefire::Batch<'_, _, u64, _> =
-            ceasefire::Batch::new(m, ceasefire::Schedule::Batched, |_| ());
-        batch.unmap(&space, was(PAGE, false), 0);
-        batch.flush();
-        drop(batch);
-        m.go(1);
+        m.on(0, |_| {
+            let mut batch = batch(m, ceasefire::Schedule::Batched);
+            batch.unmap(&space, was(PAGE, false), 0);
+            batch.flush();
+        });
     });
     m.go(1);
     drop(m.switch_to(&p));
@@ -360,7 +358,7 @@ fn a_cpu_that_keeps_its_place_is_not_interrupted() {
         if pays {
             m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
         } else {
-            let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+            let mut batch = batch(&m, Schedule::Batched);
             batch.unmap(&p, was(PAGE, false), 0);
             drop(batch);
         }

@@ -7,16 +7,17 @@
 //! they were started.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 
 use ceasefire::{
-    AddressSpace, Asid, Bounds, Capabilities, Cpu, CpuId, CpuSet, Engine, Extent, Flush, Generation, Look,
+    AddressSpace, Asid, Bounds, Capabilities, Cpu, CpuId, CpuSet, Engine, Flush, Generation, Look, PageSize,
     Platform, Root, SpaceId, SINGLE_PAGE_CEILING,
 };
+use ceasefire_testing::{Scope, Started, Tlb};
 
 use crate::script::id;
 
@@ -28,34 +29,14 @@ thread_local! {
 /// Pages of a space, numbered from 0.
 pub(crate) const PAGES: u64 = 3;
 
-/// A cached translation: its root, its frame, and when it was cached.
-#[derive(Debug, Clone, Copy)]
-struct Filled {
-    root: Root,
-    frame: u64,
-    at: u64,
-}
-
 #[derive(Debug, Default)]
 struct Hardware {
-    root: Option<(Root, Asid)>,
-    tlb: BTreeMap<(Asid, u64), Filled>,
+    /// The frame to which each entry leads, and the root through which it was found.
+    tlb: Tlb<(Root, u64)>,
     /// The CPU is offline: broadcasts do not reach it.
     gone: bool,
-    /// Broadcasts started and not waited for: the tag, or none for all tags, and the start.
-    started: Vec<(Option<(Asid, Extent)>, u64)>,
-}
-
-impl Hardware {
-    fn forget(&mut self, asid: Asid, extent: Extent, until: u64) {
-        let pages = match extent {
-            Extent::All => 0..u64::MAX,
-            Extent::Pages { start, count, size } => {
-                start >> 12..(start + (u64::from(count) << size.shift())) >> 12
-            }
-        };
-        self.tlb.retain(|(tag, page), filled| *tag != asid || !pages.contains(page) || filled.at > until);
-    }
+    /// Broadcasts started and not waited for.
+    started: Vec<Started>,
 }
 
 /// The state besides the engine.
@@ -105,7 +86,10 @@ impl Drop for Fails {
 impl Threads {
     /// Whether a CPU has loaded the root.
     pub(crate) fn is_loaded(&self, root: Root) -> bool {
-        self.world().hardware.iter().any(|hardware| hardware.root.is_some_and(|(loaded, _)| loaded == root))
+        self.world()
+            .hardware
+            .iter()
+            .any(|hardware| hardware.tlb.loaded().is_some_and(|(loaded, _)| loaded == root))
     }
 
     /// Whether a CPU has named the space as the one that it runs, and the ASID as its tag. No other CPU has its turn in
@@ -244,10 +228,13 @@ impl Threads {
 
     fn cache(&self, cpu: usize, page: u64) {
         let World { hardware, moment, tables, .. } = &mut *self.world();
-        let Some((root, asid)) = hardware[cpu].root else { return };
+        let tlb = &mut hardware[cpu].tlb;
+        let Some((root, asid)) = tlb.loaded() else { return };
         if let Some(&frame) = tables.get(&(root, page)) {
             *moment += 1;
-            hardware[cpu].tlb.entry((asid, page)).or_insert(Filled { root, frame, at: *moment });
+            if tlb.find(Some(asid), page << 12).is_none() {
+                tlb.fill(Some(asid), page << 12, PageSize::KIB_4, (root, frame), *moment);
+            }
         }
     }
 
@@ -257,10 +244,10 @@ impl Threads {
         for page in 0..PAGES {
             self.cache(me, page);
             let mut world = self.world();
-            let Some((loaded, asid)) = world.hardware[me].root else { continue };
-            let filled = world.hardware[me].tlb.get(&(asid, page)).copied();
-            let wrong =
-                filled.is_some_and(|filled| filled.root != root || world.gone.contains(&filled.frame));
+            let tlb = &world.hardware[me].tlb;
+            let Some((loaded, asid)) = tlb.loaded() else { continue };
+            let filled = tlb.find(Some(asid), page << 12).copied();
+            let wrong = filled.is_some_and(|(of, frame)| of != root || world.gone.contains(&frame));
             if loaded != root || wrong {
                 let what = format!("CPU {me} runs {root:?} on {loaded:?} and finds {page} as {filled:?}");
                 world.broken.get_or_insert(what);
@@ -275,11 +262,11 @@ impl Threads {
         self.step();
     }
 
-    fn start(&self, what: Option<(Asid, Extent)>) {
+    fn start(&self, scope: Scope, flush: Flush) {
         let mut world = self.world();
         world.moment += 1;
         let now = world.moment;
-        world.hardware[ME.get()].started.push((what, now));
+        world.hardware[ME.get()].started.push((scope, flush, now));
     }
 }
 
@@ -327,22 +314,22 @@ unsafe impl Platform for Threads {
     }
 
     fn load_root(&self, root: Root, asid: Asid, flush: bool) {
-        self.mine(|hardware| hardware.root = Some((root, asid)));
+        self.mine(|hardware| hardware.tlb.load(root, asid, false));
         if flush {
             self.invalidate(asid, Flush::ALL);
         }
     }
 
     fn load_kernel_root(&self) {
-        self.mine(|hardware| hardware.root = None);
+        self.mine(|hardware| hardware.tlb.load_kernel());
     }
 
     fn invalidate(&self, asid: Asid, flush: Flush) {
-        self.mine(|hardware| hardware.forget(asid, flush.extent, u64::MAX));
+        self.mine(|hardware| hardware.tlb.invalidate(Scope::Asid(asid), flush, u64::MAX));
     }
 
     fn invalidate_all(&self) {
-        self.mine(|hardware| hardware.tlb.clear());
+        self.mine(|hardware| hardware.tlb.invalidate(Scope::Programs, Flush::ALL, u64::MAX));
     }
 
     fn interrupt(&self, targets: &CpuSet) {
@@ -358,22 +345,19 @@ unsafe impl Platform for Threads {
     }
 
     fn broadcast(&self, asid: Asid, flush: Flush) {
-        self.start(Some((asid, flush.extent)));
+        self.start(Scope::Asid(asid), flush);
     }
 
     fn broadcast_everything(&self) {
-        self.start(None);
+        self.start(Scope::Programs, Flush::ALL);
     }
 
     fn broadcast_wait(&self) {
         self.step();
         let World { hardware, .. } = &mut *self.world();
-        for (what, until) in std::mem::take(&mut hardware[ME.get()].started) {
+        for (scope, flush, until) in std::mem::take(&mut hardware[ME.get()].started) {
             for hardware in hardware.iter_mut().filter(|hardware| !hardware.gone) {
-                match what {
-                    Some((asid, extent)) => hardware.forget(asid, extent, until),
-                    None => hardware.tlb.retain(|_, filled| filled.at > until),
-                }
+                hardware.tlb.invalidate(scope, flush, until);
             }
         }
     }

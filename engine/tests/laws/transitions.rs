@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use ceasefire::{Batch, Flush, Owed, PageSize, Schedule, MAX_CPUS};
 
-use crate::hands::{was, Hands};
+use crate::hands::{batch, was, Hands};
 use crate::script::{hybrid, lazy_hybrid, machine_with, wide, Event, Machine, Point, Space};
 use ceasefire::Capabilities;
 
@@ -283,7 +283,7 @@ fn one_broadcast_pays_for_a_batch_that_concerns_many_cpus_on_slots() {
             m.fill(cpu, PAGE, 1);
         }
         m.events();
-        let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+        let mut batch = batch(&m, Schedule::Batched);
         for space in &all {
             batch.unmap(space, was(PAGE, false), 0);
         }

@@ -18,8 +18,8 @@ use foldhash::HashMap;
 
 use crate::events::{Event, FlushReason, Kind, Names, Spelled, Work};
 use crate::kernel::threads::Threads;
+use crate::observer::Observer;
 use crate::recording::{Facts, Recording, Row};
-use crate::shootdowns::Tracker;
 pub use error::ExportError;
 use rate::Rate;
 use running::{Activity, Running};
@@ -52,8 +52,7 @@ struct Exporter<W> {
     facts: Facts,
     tracks: Tracks<W>,
     running: Running,
-    tracker: Tracker,
-    threads: Threads,
+    observer: Observer<()>,
     /// The interrupts on their way, by their calls.
     sent: HashMap<u64, Sent>,
     flows: u64,
@@ -72,8 +71,7 @@ impl<W: Write> Exporter<W> {
             facts,
             tracks: Tracks::new(to),
             running: Running::new(has_switches),
-            tracker: Tracker::default(),
-            threads: Threads::default(),
+            observer: Observer::new(Threads::default(), ()),
             sent: HashMap::default(),
             flows: 0,
             handles: Vec::new(),
@@ -112,16 +110,15 @@ impl<W: Write> Exporter<W> {
         if self.facts.counted.counts(&event.kind) {
             self.rate.add();
         }
-        self.threads.add(event.thread, row.of_thread());
-        self.threads.learn(event);
+        let complete = self.observer.add(row, names);
         let cpu = event.cpu as usize;
         if self.handles.len() <= cpu {
             self.handles.resize(cpu + 1, false);
         }
         if tells_thread(&event.kind) {
-            self.running.runs(event, &mut self.tracks, &|thread| of_run(thread, &self.threads, names))?;
+            self.running
+                .runs(event, &mut self.tracks, &|thread| of_run(thread, &self.observer.threads, names))?;
         }
-        let complete = self.tracker.add(event, || row.of_thread(), names, |_| ());
         self.draw(event, names)?;
         if let Some(sender) = complete {
             self.end_shootdown(sender, names)?;
@@ -136,13 +133,13 @@ impl<W: Write> Exporter<W> {
         Ok(())
     }
 
-    /// Draws an event that the tracker knows.
+    /// Draws an event that the observer knows.
     fn draw(&mut self, event: &Event, names: &Names) -> io::Result<()> {
         let Event { time_ns, cpu, thread, kind } = *event;
         let tracks = &mut self.tracks;
         match kind {
             Kind::Sent { target, work, call, site } => {
-                let first = self.tracker.latest(cpu).is_some_and(|latest| latest.interrupts.len() == 1);
+                let first = self.observer.latest(cpu).is_some_and(|latest| latest.interrupts.len() == 1);
                 if work != Work::Other && first {
                     self.running.begin_shootdown(time_ns, cpu, tracks)?;
                 }
@@ -179,7 +176,7 @@ impl<W: Write> Exporter<W> {
                 tracks.instant(time_ns, cpu, lane, slice)
             }
             Kind::Switch { next } => {
-                let threads = &self.threads;
+                let threads = &self.observer.threads;
                 self.running.switch(time_ns, cpu, next, tracks, &|thread| of_run(thread, threads, names))
             }
             Kind::Collapsed { done } => {
@@ -273,7 +270,7 @@ impl<W: Write> Exporter<W> {
 
     /// Ends the shootdown of a CPU, which is complete.
     fn end_shootdown(&mut self, cpu: u32, names: &Names) -> io::Result<()> {
-        let Some(shootdown) = self.tracker.latest(cpu) else { return Ok(()) };
+        let Some(shootdown) = self.observer.latest(cpu) else { return Ok(()) };
         let mut arguments = vec![
             Argument::text("program", names.get(shootdown.sender.program)),
             Argument::number("process", shootdown.sender.process.into()),

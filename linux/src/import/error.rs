@@ -51,6 +51,8 @@ pub enum ImportError {
     Format(FormatError),
     /// It has no events that count shootdowns.
     NoEvents,
+    /// It describes events and has none.
+    Empty,
     /// It is not known which address is that of `flush_tlb_func`.
     NoSymbols,
     /// The recording could not be written.
@@ -99,6 +101,7 @@ impl fmt::Display for ImportError {
             Self::NoEvents => f.write_str(
                 "the file has neither the events csd:* (Linux 6.4 and later) nor tlb:tlb_flush, which count shootdowns",
             ),
+            Self::Empty => f.write_str("the file has no events: nothing was recorded, or it is cut off before the first"),
             Self::NoSymbols => f.write_str(
                 "the file does not say where the kernel's function flush_tlb_func is: give a copy of /proc/kallsyms of \
                  the recorded machine, made as root since its last start, with --kallsyms",

@@ -121,7 +121,7 @@ pub fn import<R: Read + Seek + 'static, W: Write + Send>(
         impossible += 1;
         next = events.next(&mut lookup, &mut threads)?;
     }
-    let began_ns = next.map_or(0, |event| event.time_ns);
+    let began_ns = next.ok_or(ImportError::Empty)?.time_ns;
     let began_unix_s =
         if facts.began_unix_s == 0.0 { 0.0 } else { facts.began_unix_s + began_ns as f64 / 1e9 };
     let mut facts = Facts {
@@ -143,7 +143,7 @@ pub fn import<R: Read + Seek + 'static, W: Write + Send>(
         } else {
             impossible += 1;
         }
-        next = events.next(&mut lookup, &mut keeper.threads)?;
+        next = events.next(&mut lookup, keeper.threads())?;
     }
     facts.lost = events.lost();
     facts.lost.unreadable += impossible;

@@ -16,6 +16,13 @@ pub struct Thread {
     pub name: Name,
 }
 
+impl Thread {
+    /// The thread of a row.
+    pub fn of(row: &Row) -> Self {
+        Self { process: row.process, name: row.program }
+    }
+}
+
 /// The threads that exist, by their numbers.
 #[derive(Debug, Default, Clone)]
 pub struct Threads {

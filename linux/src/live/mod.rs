@@ -8,12 +8,13 @@ mod lifetimes;
 use std::io;
 use std::time::Duration;
 
-use crate::events::{FlushReason, Kind, Level, Lookup, Name, Names};
+use crate::events::{FlushReason, Kind, Level, Lookup, Names};
 use crate::kernel::interrupts;
-use crate::kernel::threads::{Thread, Threads};
+use crate::kernel::threads::Threads;
 use crate::live::lifetimes::Lifetimes;
+use crate::observer::Observer;
 use crate::recording::{Facts, Loss};
-use crate::shootdowns::{Tally, Totals, Tracker};
+use crate::shootdowns::{Tally, Totals};
 use crate::tracefs::{Instance, Stream, Unavailable};
 use crate::tracing::{now_ns, overhead, Merge, Pages, Tracing};
 
@@ -30,12 +31,8 @@ pub struct Live {
     events: Merge<Buffers>,
     instance: Instance,
     lookup: Lookup,
-    threads: Threads,
+    observer: Observer<Tally>,
     lifetimes: Lifetimes,
-    tracker: Tracker,
-    tally: Tally,
-    /// The name of threads that are not known.
-    unnamed: Name,
     facts: Facts,
     /// The time that the kernel takes to write one record.
     record_ns: f64,
@@ -101,9 +98,8 @@ impl Live {
     /// # Errors
     /// If the kernel's events cannot be read. Tracing is as before then.
     pub fn begin() -> Result<Self, Unavailable> {
-        let Tracing { streams, instance, decoder, layout, mut lookup, threads, facts } =
+        let Tracing { streams, instance, decoder, layout, lookup, threads, facts } =
             Tracing::begin(Level::Causes, false)?;
-        let unnamed = lookup.names.add("");
         let record_ns = overhead::record_ns(&instance);
         let cpus: Vec<u32> = streams.iter().map(|stream| stream.cpu).collect();
         let buffers = Buffers { streams, page_bytes: instance.page_bytes() };
@@ -111,11 +107,8 @@ impl Live {
             events: Merge::new(buffers, layout, decoder, &cpus),
             instance,
             lookup,
-            threads,
+            observer: Observer::new(threads, Tally::default()),
             lifetimes: Lifetimes::default(),
-            tracker: Tracker::default(),
-            tally: Tally::default(),
-            unnamed,
             facts,
             record_ns,
             interval: Interval::default(),
@@ -157,12 +150,8 @@ impl Live {
             interval.interrupts += u64::from(self.facts.counted.counts(&event.kind));
             let asks = matches!(event.kind, Kind::Flush { reason: FlushReason::RemoteSend, .. });
             interval.asked += u64::from(asks);
-            self.threads.learn(&event);
             self.lifetimes.learn(&event);
-            let unknown = Thread { process: event.thread, name: self.unnamed };
-            let thread = || self.threads.get(event.thread).unwrap_or(unknown);
-            let tally = &mut self.tally;
-            self.tracker.add(&event, thread, &self.lookup.names, |shootdown| tally.add(shootdown));
+            self.observer.add_event(event, &mut self.lookup.names);
         }
         Ok(())
     }
@@ -176,11 +165,10 @@ impl Live {
         let ended_ns = now_ns();
         let row = interrupts::tlb_sum().ok().flatten();
         self.follow_until(ended_ns)?;
-        let tally = &mut self.tally;
-        self.tracker.settle(ended_ns.saturating_sub(SENDING_NS), |shootdown| tally.add(shootdown));
+        self.observer.settle(ended_ns.saturating_sub(SENDING_NS));
         let used = overhead::used();
         let mut done = std::mem::take(&mut self.interval);
-        done.totals = std::mem::take(tally).totals();
+        done.totals = std::mem::take(&mut self.observer.sink).totals();
         done.ended_ns = ended_ns;
         done.lost = std::mem::take(&mut self.events.lost);
         done.tlb_row = self.row.zip(row).map(|(before, now)| now.saturating_sub(before));
@@ -189,23 +177,21 @@ impl Live {
         done.tracing = Duration::from_secs_f64(records as f64 * self.record_ns / 1e9);
         (self.interval.began_ns, self.used, self.row) = (ended_ns, used, row);
         if done.lost.is_none() {
-            self.lifetimes.forget(&mut self.threads);
+            self.lifetimes.forget(&mut self.observer.threads);
         } else {
             // The beginnings and ends of threads may be among the lost events.
-            self.threads = Threads::of_kernel(&mut self.lookup.names);
+            self.observer.threads = Threads::of_kernel(&mut self.lookup.names);
         }
-        let threads = &self.threads;
-        self.tracker.keep_threads(|thread| threads.get(thread).is_some());
-        threads.name(&mut done.totals.names);
+        self.observer.keep_known_threads();
+        self.observer.threads.name(&mut done.totals.names);
         Ok(done)
     }
 
     /// Begins with no names. Shootdowns that are under way are not seen whole.
     fn forget_names(&mut self) {
         self.lookup = Lookup::new(std::mem::take(&mut self.lookup.symbols));
-        self.unnamed = self.lookup.names.add("");
-        self.threads = Threads::of_kernel(&mut self.lookup.names);
-        self.tracker = Tracker::default();
+        let threads = Threads::of_kernel(&mut self.lookup.names);
+        self.observer = Observer::new(threads, std::mem::take(&mut self.observer.sink));
         self.events.skip();
     }
 }

@@ -4,9 +4,10 @@ use std::io::Write;
 
 use crate::events::{Event, FlushReason, Kind, Names};
 use crate::kernel::threads::Threads;
-use crate::locks::{Locks, Waits};
+use crate::locks::Locks;
+use crate::observer::{Observer, Sums};
 use crate::recording::{Facts, RecordingError, Row, Writer};
-use crate::shootdowns::{Tally, Totals, Tracker};
+use crate::shootdowns::Totals;
 
 /// A recording that was made.
 #[derive(Debug)]
@@ -27,12 +28,7 @@ pub struct Recorded<W> {
 #[derive(Debug)]
 pub(crate) struct Keeper<W: Write + Send> {
     writer: Writer<W>,
-    /// The threads that are known.
-    pub(crate) threads: Threads,
-    tracker: Tracker,
-    tally: Tally,
-    waits: Waits,
-    locks: Locks,
+    observer: Observer<Sums>,
     /// The events so far.
     pub(crate) count: u64,
     asked: u64,
@@ -54,31 +50,29 @@ impl<W: Write + Send> Keeper<W> {
             let event = Event { time_ns: began_ns, cpu: 0, thread, kind };
             writer.add(&Row { event, process: is.process, program: is.name }, names)?;
         }
-        let (tracker, tally) = (Tracker::default(), Tally::default());
-        let (waits, locks) = (Waits::default(), Locks::default());
-        Ok(Self { writer, threads, tracker, tally, waits, locks, count: 0, asked: 0 })
+        let observer = Observer::new(threads, Sums::default());
+        Ok(Self { writer, observer, count: 0, asked: 0 })
+    }
+
+    /// The threads that are known.
+    pub(crate) fn threads(&mut self) -> &mut Threads {
+        &mut self.observer.threads
     }
 
     /// Adds the next event.
     pub(crate) fn add(&mut self, event: Event, names: &mut Names) -> Result<(), RecordingError> {
         self.count += 1;
-        self.threads.learn(&event);
         self.asked += u64::from(matches!(event.kind, Kind::Flush { reason: FlushReason::RemoteSend, .. }));
-        let row = self.threads.row(event, names);
-        let doing = || *self.tracker.doing(event.thread);
-        self.waits.add(&row, doing, names, |wait| self.locks.add(wait));
-        self.tracker.add(&event, || row.of_thread(), names, |shootdown| self.tally.add(shootdown));
+        let row = self.observer.add_event(event, names);
         self.writer.add(&row, names)
     }
 
     /// Ends the recording. Its facts are complete but for the flushes that asked other CPUs.
-    pub(crate) fn finish(mut self, mut facts: Facts, names: Names) -> Result<Recorded<W>, RecordingError> {
-        self.tracker.finish(|shootdown| self.tally.add(shootdown));
+    pub(crate) fn finish(self, mut facts: Facts, names: Names) -> Result<Recorded<W>, RecordingError> {
         facts.asked = facts.has_event("tlb:tlb_flush").then_some(self.asked);
         let to = self.writer.finish(&facts, &names)?;
-        let mut totals = self.tally.totals();
-        self.threads.name(&mut totals.names);
-        self.threads.name(&mut self.locks.names);
-        Ok(Recorded { facts, totals, locks: self.locks, names, to })
+        let (sums, threads) = self.observer.finish();
+        let (totals, locks) = sums.named(&threads);
+        Ok(Recorded { facts, totals, locks, names, to })
     }
 }

@@ -12,7 +12,9 @@ use crate::recording::facts::Foreign;
 pub enum RecordingError {
     /// The file could not be written or read.
     Io(io::Error),
-    /// The file is no Parquet file, or it is damaged.
+    /// The file is no Parquet file.
+    NotParquet,
+    /// The file is damaged.
     Damaged(String),
     /// The file is a Parquet file but no recording.
     NotARecording {
@@ -52,6 +54,7 @@ impl fmt::Display for RecordingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => error.fmt(f),
+            Self::NotParquet => f.write_str("it is no recording: not a Parquet file"),
             Self::Damaged(reason) => write!(f, "the recording is damaged: {reason}"),
             Self::NotARecording { lacks } => write!(f, "this Parquet file is no recording: it has no {lacks}"),
             Self::Foreign(kind) => {

@@ -149,6 +149,12 @@ impl Facts {
         self.has_event("lock:contention_begin") && self.has_event("lock:contention_end")
     }
 
+    /// Whether the calls, faults, migrations and reclaims that lead to flushes were recorded.
+    pub fn tells_causes(&self) -> bool {
+        let systems = ["syscalls:", "exceptions:", "migrate:", "vmscan:"];
+        self.events.iter().any(|event| systems.iter().any(|system| event.starts_with(system)))
+    }
+
     /// The time of the recording, in nanoseconds.
     pub fn duration_ns(&self) -> u64 {
         self.ended_ns.saturating_sub(self.began_ns)

@@ -22,7 +22,6 @@ pub(crate) use rows::LATEST_NS;
 pub use write::Writer;
 
 use crate::events::{Event, Name};
-use crate::kernel::threads::Thread;
 
 /// A row: an event with the process and the program of its thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,11 +32,4 @@ pub struct Row {
     pub process: u32,
     /// The name of the thread.
     pub program: Name,
-}
-
-impl Row {
-    /// The thread.
-    pub fn of_thread(&self) -> Thread {
-        Thread { process: self.process, name: self.program }
-    }
 }

@@ -20,6 +20,9 @@ use crate::recording::Row;
 /// The CPUs of the largest machine that is believed. Tables are made for each.
 pub(crate) const MOST_CPUS: u32 = 1 << 16;
 
+/// The first bytes of a Parquet file.
+const PARQUET: &[u8] = b"PAR1";
+
 /// The number of rows that are read at once.
 const BATCH: usize = 1 << 14;
 
@@ -49,6 +52,9 @@ impl Recording {
         (&file).take(Foreign::BEGINNING).read_to_end(&mut beginning)?;
         if let Some(kind) = Foreign::of(&beginning) {
             return Err(RecordingError::Foreign(kind));
+        }
+        if !beginning.starts_with(PARQUET) {
+            return Err(RecordingError::NotParquet);
         }
         let file = damaged(|| Ok(SerializedFileReader::new(file)?))?;
         let metadata = file.metadata().file_metadata();
@@ -294,9 +300,15 @@ mod tests {
 
     #[test]
     fn other_files_are_refused_in_one_line() {
-        for bytes in [&b""[..], b"PAR1", b"PAR1PAR1", &[0; 5000]] {
+        for (bytes, part) in [
+            (&b""[..], "it is no recording: not a Parquet file"),
+            (b"PAR", "it is no recording: not a Parquet file"),
+            (b"PAR1", "the recording is damaged"),
+            (b"PAR1PAR1", "the recording is damaged"),
+            (&[0; 5000], "it is no recording: not a Parquet file"),
+        ] {
             let error = open(bytes).expect_err("no recording").to_string();
-            assert!(error.starts_with("the recording is damaged") && !error.contains('\n'), "{error}");
+            assert!(error.starts_with(part) && !error.contains('\n'), "{error}");
         }
     }
 }

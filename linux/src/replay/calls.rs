@@ -5,7 +5,8 @@ use foldhash::HashMap;
 use crate::recording::Row;
 use crate::replay::decay::Decay;
 use crate::replay::gathered::Gathered;
-use crate::shootdowns::{Cause, Purge};
+use crate::replay::steps::Flush;
+use crate::shootdowns::Cause;
 
 /// How programs make the calls that give memory back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,22 +27,6 @@ impl Calls {
     pub(super) fn wait(self) -> bool {
         matches!(self, Self::ProcessMadvise | Self::Later(_))
     }
-}
-
-/// A flush that a program's call or fault needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Flush {
-    pub(super) cpu: u32,
-    pub(super) thread: u32,
-    pub(super) process: u32,
-    /// The number of pages; none for all.
-    pub(super) pages: Option<u64>,
-    /// Whether page tables are freed.
-    pub(super) tables: bool,
-    pub(super) cause: Cause,
-    pub(super) time_ns: u64,
-    /// The pages that the call gives back, if this is its first flush.
-    pub(super) purge: Option<Purge>,
 }
 
 /// The calls that wait.

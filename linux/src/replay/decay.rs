@@ -10,7 +10,7 @@ use foldhash::HashMap;
 
 use crate::events::{Event, Kind, SystemCall};
 use crate::recording::Row;
-use crate::replay::calls::Flush;
+use crate::replay::steps::Flush;
 use crate::shootdowns::{pages_of, Pages};
 
 /// The calls that wait.

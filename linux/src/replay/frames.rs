@@ -41,6 +41,8 @@ pub(super) struct Frames {
     slots: HashMap<u64, (u64, u64)>,
     /// The latest fault of each thread, until it does something else.
     faults: HashMap<u32, Fault>,
+    /// The largest number of frames that were known to be used.
+    most: usize,
 }
 
 impl Frames {
@@ -55,6 +57,7 @@ impl Frames {
                 if let Some(fault) = self.faults.get(&thread).filter(|_| row.process != 0) {
                     let user = User { process: row.process, page: fault.page, stores: fault.stores };
                     self.users.entry(frame).or_default().push(user);
+                    self.most = self.most.max(self.users.len());
                 }
             }
             Kind::Cached { frame, inode, index } => {
@@ -73,6 +76,7 @@ impl Frames {
                         None => users.push(User { process: row.process, page: index, stores }),
                     }
                 }
+                self.most = self.most.max(self.users.len());
             }
             Kind::Uncached { frame, inode, index } => {
                 self.cached.remove(&(inode, index));
@@ -94,9 +98,9 @@ impl Frames {
         Vec::new()
     }
 
-    /// The number of frames that are known to be used.
-    pub(super) fn len(&self) -> usize {
-        self.users.len()
+    /// The largest number of frames that were known to be used at one time.
+    pub(super) fn most(&self) -> usize {
+        self.most
     }
 }
 
@@ -122,9 +126,9 @@ mod tests {
         learn(&mut frames, 1, Kind::Allocated { frame: 9, order: 0 });
         learn(&mut frames, 2, Kind::Allocated { frame: 10, order: 0 });
         assert_eq!(users(&frames, 9), [User { process: 1, page: 5, stores: true }]);
-        assert_eq!((users(&frames, 10).len(), frames.len()), (0, 1));
+        assert_eq!((users(&frames, 10).len(), frames.users.len()), (0, 1));
         assert_eq!(learn(&mut frames, 1, Kind::Freed { frame: 9, order: 0 }).len(), 1);
-        assert_eq!(frames.len(), 0);
+        assert_eq!((frames.users.len(), frames.most()), (0, 1));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use foldhash::HashMap;
 
 use crate::events::{Kind, SystemCall};
 use crate::recording::Row;
-use crate::replay::calls::Flush;
+use crate::replay::steps::Flush;
 use crate::shootdowns::{pages_of, Pages};
 
 /// The most ranges of a call (Linux: `UIO_MAXIOV`).

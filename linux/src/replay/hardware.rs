@@ -1,11 +1,11 @@
 //! A machine on which the engine runs without time: it counts interrupts and delivers them at once.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::Cell;
 use std::rc::{Rc, Weak};
 
 use ceasefire::{
-    AddressSpace, Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Engine, Flush, Holders, Platform, Root,
-    MAX_CPUS,
+    AddressSpace, Asid, Bounds, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Engine, Flush, Holders,
+    Platform, Root, MAX_CPUS,
 };
 
 /// The ASIDs of x86 that programs may have (Linux: `MAX_ASID_AVAILABLE`), and the pages of one broadcast (AMD EPYC 9004:
@@ -22,13 +22,10 @@ pub(super) struct Hardware {
     here: Cell<CpuId>,
     now_ns: Cell<u64>,
     capabilities: Capabilities,
-    engine: OnceCell<Weak<Engine<Hardware>>>,
-    /// CPUs that were interrupted and have not answered yet.
-    interrupted: RefCell<Vec<CpuId>>,
+    engine: Weak<Engine<Hardware>>,
     interrupts: Cell<u64>,
-    /// The interrupts that each CPU sent, and those that it received.
-    sent: RefCell<Box<[u64]>>,
-    received: RefCell<Box<[u64]>>,
+    /// The interrupts that each CPU sent.
+    sent: Box<[Cell<u64>]>,
 }
 
 impl std::fmt::Debug for Hardware {
@@ -38,28 +35,23 @@ impl std::fmt::Debug for Hardware {
 }
 
 impl Hardware {
-    /// A machine with so many CPUs, at most [`MAX_CPUS`].
-    pub(super) fn new(cpus: usize, broadcasts: bool) -> Self {
+    /// An engine on a machine with so many CPUs, at most [`MAX_CPUS`].
+    pub(super) fn engine(cpus: usize, broadcasts: bool, bounds: Bounds) -> Rc<Engine<Self>> {
         let cpus = cpus.clamp(1, MAX_CPUS);
         let broadcast =
             broadcasts.then(|| Broadcast::new(ASIDS, BROADCAST_PAGES, Holders::Wide).ok()).flatten();
-        Self {
-            cpus: (0..cpus).map(|_| Cpu::new()).collect(),
-            here: Cell::new(CpuId::new(0).expect("an engine has at least one CPU")),
-            now_ns: Cell::new(0),
-            capabilities: Capabilities { clean_stores_walk: true, asids: true, broadcast },
-            engine: OnceCell::new(),
-            interrupted: RefCell::default(),
-            interrupts: Cell::new(0),
-            sent: RefCell::new(vec![0; cpus].into()),
-            received: RefCell::new(vec![0; cpus].into()),
-        }
-    }
-
-    /// Connects the machine with the engine that runs on it.
-    pub(super) fn connect(engine: &Rc<Engine<Self>>) {
-        // It is connected once, where it is made.
-        let _ = engine.platform().engine.set(Rc::downgrade(engine));
+        Rc::new_cyclic(|engine| {
+            let hardware = Self {
+                cpus: (0..cpus).map(|_| Cpu::new()).collect(),
+                here: Cell::new(CpuId::new(0).expect("an engine has at least one CPU")),
+                now_ns: Cell::new(0),
+                capabilities: Capabilities { clean_stores_walk: true, asids: true, broadcast },
+                engine: engine.clone(),
+                interrupts: Cell::new(0),
+                sent: (0..cpus).map(|_| Cell::new(0)).collect(),
+            };
+            Engine::new(hardware).with_bounds(bounds)
+        })
     }
 
     /// The number of CPUs.
@@ -80,30 +72,17 @@ impl Hardware {
 
     /// The interrupts so far, by the CPU that sent them.
     pub(super) fn sent(&self) -> Vec<u64> {
-        self.sent.borrow().to_vec()
+        self.sent.iter().map(Cell::get).collect()
     }
 
     /// The interrupts so far, by the CPU that received them.
     pub(super) fn received(&self) -> Vec<u64> {
-        self.received.borrow().to_vec()
-    }
-
-    /// Lets the CPUs that were interrupted answer.
-    fn answer(&self) {
-        let here = self.here.get();
-        while let Some(cpu) = { self.interrupted.borrow_mut().pop() } {
-            self.here.set(cpu);
-            if let Some(engine) = self.engine.get().and_then(Weak::upgrade) {
-                engine.handle_interrupt();
-            }
-        }
-        self.here.set(here);
+        self.cpus.iter().map(|cpu| cpu.counters().interrupts).collect()
     }
 }
 
 // SAFETY: one thread runs everything, and `here` is the CPU on which it does. It changes only in `at`, between calls of
-// the engine, and in `answer`, which `wait` and `spin` call and which restores it. Interrupts arrive there alone, so
-// none arrives between `save_interrupts` and `restore_interrupts`, in which the engine does not wait. Each CPU has a
+// the engine, and in `interrupt`, which restores it. An interrupted CPU is inside no call of the engine. Each CPU has a
 // `Cpu` of its own.
 unsafe impl Platform for Hardware {
     type Space = Space;
@@ -149,18 +128,20 @@ unsafe impl Platform for Hardware {
     fn broadcast_wait(&self) {}
 
     fn interrupt(&self, targets: &CpuSet) {
-        let mut received = self.received.borrow_mut();
-        self.sent.borrow_mut()[self.here.get().index()] += targets.iter().count() as u64;
+        let (here, mut sent) = (self.here.get(), 0);
+        let engine = self.engine.upgrade().expect("it interrupts");
         for target in targets.iter() {
-            self.interrupts.set(self.interrupts.get() + 1);
-            received[target.index()] += 1;
-            self.interrupted.borrow_mut().push(target);
+            self.here.set(target);
+            engine.handle_interrupt();
+            sent += 1;
         }
+        self.here.set(here);
+        self.sent[here.index()].set(self.sent[here.index()].get() + sent);
+        self.interrupts.set(self.interrupts.get() + sent);
     }
 
     fn wait(&self, done: &dyn Fn() -> bool) {
-        self.answer();
-        assert!(done(), "every CPU has answered");
+        assert!(done(), "every CPU answers when it is interrupted");
     }
 
     fn now(&self) -> u64 {

@@ -66,8 +66,7 @@ impl Kernel {
     /// A kernel on a machine with so many CPUs and frames.
     pub(super) fn new(cpus: usize, frames: u64, schedule: Schedule, broadcasts: bool) -> Self {
         let bounds = Bounds::new(AGE_NS, TICK_NS, Payment::Free).unwrap_or(Bounds::STRICT);
-        let engine = Rc::new(Engine::new(Hardware::new(cpus, broadcasts)).with_bounds(bounds));
-        Hardware::connect(&engine);
+        let engine = Hardware::engine(cpus, broadcasts, bounds);
         let kernel = Self {
             spaces: HashMap::default(),
             running: vec![None; engine.platform().cpu_count()],

@@ -10,14 +10,16 @@ use foldhash::HashMap;
 use crate::recording::Row;
 use crate::replay::frames::User;
 use crate::replay::kernel::Taken;
-use crate::replay::model::Mechanism;
-use crate::replay::steps::Place;
+use crate::replay::mechanism::Mechanism;
 use crate::shootdowns::Cause;
 
 /// The pages that reclaim unmaps before it flushes, and those that migration does (Linux: `SWAP_CLUSTER_MAX`,
 /// `NR_MAX_BATCHED_MIGRATION`).
 const RECLAIM: usize = 32;
 const MIGRATION: usize = 512;
+
+/// The number of a step that is not known yet, among all steps.
+pub(super) type Place = u64;
 
 /// Pages that a thread takes back.
 #[derive(Debug)]

@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 
 use crate::recording::Row;
-use crate::replay::calls::Flush;
-use crate::replay::operations::Taking;
+use crate::replay::operations::{Place, Taking};
+use crate::shootdowns::{Cause, Purge};
 
 /// What happens next.
 #[derive(Debug, Clone)]
@@ -28,8 +28,21 @@ pub(super) enum Step {
     Part,
 }
 
-/// The number of a step that is not known yet.
-pub(super) type Place = u64;
+/// A flush that a program's call or fault needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Flush {
+    pub(super) cpu: u32,
+    pub(super) thread: u32,
+    pub(super) process: u32,
+    /// The number of pages; none for all.
+    pub(super) pages: Option<u64>,
+    /// Whether page tables are freed.
+    pub(super) tables: bool,
+    pub(super) cause: Cause,
+    pub(super) time_ns: u64,
+    /// The pages that the call gives back, if this is its first flush.
+    pub(super) purge: Option<Purge>,
+}
 
 /// The steps that no kernel was told yet.
 #[derive(Debug, Default)]

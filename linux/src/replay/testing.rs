@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::events::{Event, Kind, Names, SystemCall};
 use crate::recording::Row;
-use crate::replay::calls::Flush;
+use crate::replay::steps::Flush;
 use crate::shootdowns::{Cause, Pages, Purge, DONTNEED};
 
 fn row(time_ns: u64, kind: Kind) -> Row {

@@ -20,4 +20,5 @@ pub(crate) use purge::{pages_of, Pages, Purge};
 pub use tally::Tally;
 pub use timeline::Timeline;
 pub use totals::{CpuSum, Process, Sum, Totals};
-pub use tracker::{Interrupt, Sender, Shootdown, Tracker, Victim};
+pub(crate) use tracker::Tracker;
+pub use tracker::{Interrupt, Sender, Shootdown, Victim};

@@ -3,7 +3,7 @@
 use foldhash::HashMap;
 
 use crate::events::{Event, FlushReason, Kind, Name, Names, Work};
-use crate::kernel::threads::Thread;
+use crate::recording::Row;
 use crate::shootdowns::cause::{Cause, Doing};
 
 /// A flush that asked other CPUs.
@@ -89,7 +89,7 @@ impl Victim {
 
 /// Puts the events of shootdowns together.
 #[derive(Debug, Default)]
-pub struct Tracker {
+pub(crate) struct Tracker {
     /// For each thread, what it is doing.
     doing: HashMap<u32, Doing>,
     /// For each CPU, its latest shootdown, until it is complete or the next one begins.
@@ -100,8 +100,6 @@ pub struct Tracker {
     handlers: Vec<Option<(u64, Victim)>>,
     /// For each CPU, whether a stack belongs to its last event.
     sent: Vec<bool>,
-    /// Handlers whose interrupts were not seen.
-    unpaired: u64,
 }
 
 /// A shootdown that is under way.
@@ -113,16 +111,10 @@ struct Open {
 }
 
 impl Tracker {
-    /// Learns from the next event, and calls `emit` with each shootdown that is complete. `thread` is asked for the
-    /// event's thread where that matters. Returns the CPU whose shootdown's last interrupt is now handled, if there is
-    /// one.
-    pub fn add(
-        &mut self,
-        event: &Event,
-        thread: impl FnOnce() -> Thread,
-        names: &Names,
-        mut emit: impl FnMut(&Shootdown),
-    ) -> Option<u32> {
+    /// Learns from the next event, and calls `emit` with each shootdown that is complete. Returns the CPU whose
+    /// shootdown's last interrupt is now handled, if there is one.
+    pub(crate) fn add(&mut self, row: &Row, names: &Names, mut emit: impl FnMut(&Shootdown)) -> Option<u32> {
+        let event = &row.event;
         let cpu = event.cpu as usize;
         let mut complete = None;
         if self.open.len() <= cpu {
@@ -132,7 +124,7 @@ impl Tracker {
         }
         match event.kind {
             Kind::Flush { reason: FlushReason::RemoteSend, pages } => {
-                self.begin(event, thread(), Work::Flush, names, &mut emit);
+                self.begin(row, Work::Flush, names, &mut emit);
                 if let Some(open) = &mut self.open[cpu] {
                     open.shootdown.pages = Some(pages);
                 }
@@ -144,7 +136,7 @@ impl Tracker {
                 ..
             } => {
                 if !self.joins(event, target, work) {
-                    self.begin(event, thread(), work, names, &mut emit);
+                    self.begin(row, work, names, &mut emit);
                 }
                 if let Some(open) = &mut self.open[cpu] {
                     let interrupt = Interrupt { target, sent_ns: event.time_ns, victim: None };
@@ -155,13 +147,12 @@ impl Tracker {
                 self.senders.insert(call, event.cpu);
             }
             Kind::HandlerBegan { call, .. } => {
-                let Thread { process, name: program } = thread();
                 let victim = Victim {
                     began_ns: event.time_ns,
                     ended_ns: event.time_ns,
                     thread: event.thread,
-                    process,
-                    program,
+                    process: row.process,
+                    program: row.program,
                 };
                 self.handlers[cpu] = Some((call, victim));
             }
@@ -191,7 +182,7 @@ impl Tracker {
     }
 
     /// The latest shootdown of a CPU, unless it was emitted.
-    pub fn latest(&self, cpu: u32) -> Option<&Shootdown> {
+    pub(crate) fn latest(&self, cpu: u32) -> Option<&Shootdown> {
         self.open.get(cpu as usize)?.as_ref().map(|open| &open.shootdown)
     }
 
@@ -207,7 +198,7 @@ impl Tracker {
 
     /// Calls `emit` with the shootdowns that were handled before a time. An interrupt that belongs to one of them would
     /// have been sent before.
-    pub fn settle(&mut self, before_ns: u64, mut emit: impl FnMut(&Shootdown)) {
+    pub(crate) fn settle(&mut self, before_ns: u64, mut emit: impl FnMut(&Shootdown)) {
         for slot in &mut self.open {
             if let Some(open) = slot.take_if(|open| open.pending == 0 && open.shootdown.ended_ns < before_ns)
             {
@@ -217,20 +208,15 @@ impl Tracker {
     }
 
     /// Ends: calls `emit` with the shootdowns that are not complete.
-    pub fn finish(&mut self, mut emit: impl FnMut(&Shootdown)) {
+    pub(crate) fn finish(&mut self, mut emit: impl FnMut(&Shootdown)) {
         for open in self.open.drain(..).flatten() {
             emit(&open.shootdown);
         }
     }
 
     /// Forgets the threads that are not known any more.
-    pub fn keep_threads(&mut self, is_known: impl Fn(u32) -> bool) {
+    pub(crate) fn keep_threads(&mut self, is_known: impl Fn(u32) -> bool) {
         self.doing.retain(|thread, _| is_known(*thread));
-    }
-
-    /// The handlers whose interrupts were not seen so far.
-    pub fn unpaired(&self) -> u64 {
-        self.unpaired
     }
 
     /// Whether an interrupt belongs to the shootdown that its CPU has under way. The sender waits for all handlers, so
@@ -244,16 +230,9 @@ impl Tracker {
             && interrupts.iter().all(|interrupt| interrupt.target != target)
     }
 
-    fn begin(
-        &mut self,
-        event: &Event,
-        thread: Thread,
-        work: Work,
-        names: &Names,
-        emit: &mut impl FnMut(&Shootdown),
-    ) {
+    fn begin(&mut self, row: &Row, work: Work, names: &Names, emit: &mut impl FnMut(&Shootdown)) {
+        let Row { event, process, program } = *row;
         let cpu = event.cpu as usize;
-        let Thread { process, name: program } = thread;
         let doing = self.doing.get(&event.thread).copied().unwrap_or_default();
         let cause = doing.cause(work, names.get(program));
         let sender = Sender { cpu: event.cpu, thread: event.thread, process, program };
@@ -288,10 +267,7 @@ impl Tracker {
     /// A handler ends. Returns the CPU that sent its interrupt, if no other one of the shootdown is left.
     fn handled(&mut self, call: u64, event: &Event) -> Option<u32> {
         let began = self.handlers[event.cpu as usize].take().filter(|(began, _)| *began == call);
-        let Some(sender) = self.senders.remove(&call) else {
-            self.unpaired += 1;
-            return None;
-        };
+        let sender = self.senders.remove(&call)?;
         let open = self.open.get_mut(sender as usize)?.as_mut()?;
         let at = open.calls.iter().position(|of_call| *of_call == call)?;
         open.pending -= 1;
@@ -322,8 +298,8 @@ mod tests {
         fn at(&mut self, time_ns: u64, cpu: u32, thread: u32, kind: Kind) {
             let program = self.names.add("program");
             let event = Event { time_ns, cpu, thread, kind };
-            let thread = || Thread { process: thread / 10, name: program };
-            self.tracker.add(&event, thread, &self.names, |shootdown| self.done.push(shootdown.clone()));
+            let row = Row { event, process: thread / 10, program };
+            self.tracker.add(&row, &self.names, |shootdown| self.done.push(shootdown.clone()));
         }
 
         fn finish(mut self) -> Vec<Shootdown> {
@@ -404,7 +380,6 @@ mod tests {
         world.at(106, 1, 0, Kind::Lost { events: 4 });
         world.at(120, 1, 12, ended(7));
         world.at(200, 0, 11, to_1);
-        assert_eq!(world.tracker.unpaired(), 1);
         let victims: Vec<_> = world.finish().iter().map(|done| done.interrupts[0].victim).collect();
         assert_eq!(victims, [None, None]);
     }

@@ -63,7 +63,7 @@ impl<P: Machine> Memory<P> {
     /// Whether a page is locked, so its bytes must not change. The caller has its table locked, and is about to make an
     /// entry writable.
     pub(crate) fn must_wait(&self, info: &FrameInfo) -> bool {
-        self.guarded(Guard::Stable) && info.locked()
+        self.guarded(Guard::Stable) && info.locked() // R5
     }
 
     /// Unlocks a page and wakes the tasks that wait for it. A [`PageLock`] does so when it is dropped. A page that was

@@ -78,7 +78,7 @@ impl<P: Machine> Memory<P> {
 
     /// Whether a slot with that stamp still owes.
     pub(crate) fn slot_owes(&self, owed: Stamp) -> bool {
-        self.guarded(Guard::Slot) && !self.engine.is_settled(owed)
+        self.guarded(Guard::Slot) && !self.engine.is_settled(owed) // R6
     }
 
     /// Pays the debt of a stamp.

@@ -175,6 +175,7 @@ impl<P: Machine> Memory<P> {
         narrow(leaf, address, |entry| entry.clean().unused());
         // Listed after the flush, because reclaim reads from the entry whether it was stored through. No other operation
         // does, so it does not matter here whether the table is unlocked before the flush or after it.
+        // R5
         if self.guarded(Guard::Listing) {
             leaf.hold(Held::Isolated(page));
         } else {

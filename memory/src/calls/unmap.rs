@@ -107,7 +107,7 @@ impl<P: Machine> Memory<P> {
             self.zap(space, &mut gather, (area.start, area.end));
         }
         if removed.iter().any(|area| area.file().is_some()) && self.guarded(Guard::Unhook) {
-            // The flush precedes the unhooking, after which the file's truncation or write-out no longer finds this
+            // R6: the flush precedes the unhooking, after which the file's truncation or write-out no longer finds this
             // space. Their promises include CPUs that still use translations cleared here.
             gather.flush();
         }

@@ -84,7 +84,7 @@ impl<P: Machine> Memory<P> {
             dirty |= self.zap_entry(changes, address);
         }
         if dirty && self.guarded(Guard::DirtyTable) {
-            // A thread that writes out a page of a file looks for such entries. It must not find them gone while CPUs
+            // R5: a thread that writes out a page of a file looks for such entries. It must not find them gone while CPUs
             // can still store through them (Linux commit 1cf35d47712d).
             changes.flush();
         }

@@ -49,6 +49,7 @@ impl<P: Machine> Memory<P> {
                     found[slot] = Some(wanted);
                 } else if let Some(frame) = pages.find(area.index(at)) {
                     // The fault skips a neighbour that owes; the access that needs it settles the debt.
+                    // R6
                     if self.guarded(Guard::Around) && self.slot_owes(pages.owed(area.index(at))) {
                         continue;
                     }

@@ -11,7 +11,6 @@
 //! in the frame and in the slot. If such a page cannot be freed after all, its debt is paid before it is unlocked.
 
 use alloc::vec::Vec;
-use core::cell::RefCell;
 
 use ceasefire::{Batch, Condition, Owed, PageSize, Schedule, Stamp, Unmapping, BATCH};
 
@@ -202,8 +201,7 @@ impl<P: Machine> Memory<P> {
 
     /// Frees those of up to [`BATCH`] isolated pages that may be freed, and puts the others back; returns both counts.
     pub(crate) fn evict(&self, pages: impl Iterator<Item = Isolated>, why: Why) -> (u32, u32) {
-        let freed = RefCell::new(Few::new());
-        let kept = RefCell::new(Few::new());
+        let (mut freed, mut kept, mut busy) = (Few::new(), Few::new(), Few::new());
         let mut pages = pages.peekable();
         let node = pages.peek().map(|page| self.frames.get(page.number()).node());
         // Evictions that were asked for are done when the call returns.
@@ -213,16 +211,16 @@ impl<P: Machine> Memory<P> {
                 let stamp = candidate.stamp();
                 if candidate.get().free && self.take_unused(candidate.get().page.number(), stamp) {
                     let frame = |candidate: Candidate<'_, P>| Frame::owned(candidate.page.into_number());
-                    freed.borrow_mut().push(candidate.map(frame));
+                    freed.push(candidate.map(frame));
                 } else {
-                    kept.borrow_mut().push(self.engine.pay(candidate).page);
+                    kept.push(self.engine.pay(candidate).page);
                 }
             });
         let mut dirty = false;
         for page in pages {
             self.platform().work(Work::ReclaimPage, 1);
             let Some(lock) = self.try_lock_page(page.number()) else {
-                kept.borrow_mut().push(page);
+                busy.push(page);
                 continue;
             };
             let frame = page.number();
@@ -246,11 +244,9 @@ impl<P: Machine> Memory<P> {
         if dirty {
             self.write_unused(&mut batch);
         }
-        batch.flush();
         drop(batch);
-        let (freed, kept) = (freed.into_inner(), kept.into_inner());
-        let counts = (freed.count as u32, kept.count as u32);
-        self.put_back(kept.drain());
+        let counts = (freed.count as u32, (busy.count + kept.count) as u32);
+        self.put_back(busy.drain().chain(kept.drain()));
         for frame in freed.drain() {
             self.free_owed(frame);
         }
@@ -259,6 +255,7 @@ impl<P: Machine> Memory<P> {
 
     /// Whether a task holds an isolated, unmapped page besides its isolation and its cache.
     fn has_holders(&self, frame: FrameNumber) -> bool {
+        // R5
         self.guarded(Guard::Holders) && self.frames.get(frame).references() != self.unused(frame)
     }
 

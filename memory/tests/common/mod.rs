@@ -16,6 +16,8 @@ mod threads;
 mod tlb;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 use ceasefire::{Platform, Schedule};
 use ceasefire_memory::{Config, Frame, FrameNumber, NodeId, NodeLayout, ObjectId, Pages, PAGE_BYTES};
@@ -79,6 +81,35 @@ pub(crate) fn end(rig: &Rig, spaces: Vec<Space>) {
     for space in spaces {
         rig.memory.exit(space);
     }
+}
+
+/// CPU 0 does `first`. At a moment of it, CPU 1, which runs the space, begins `second`. `first` goes on once CPU 1
+/// waits for a page.
+pub(crate) fn meet(
+    (rig, space): (&Rig, &Space),
+    moment: Moment,
+    first: impl FnOnce(),
+    second: impl FnOnce(&Rig, &Space) + Send,
+) {
+    let [there, waits] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    std::thread::scope(|scope| {
+        let (other, theirs, arrives, waiting) = (rig.clone(), space.clone(), there.clone(), waits.clone());
+        scope.spawn(move || {
+            let _fails = other.start(1);
+            other.run(&theirs);
+            other.platform().idle_until(|| arrives.load(Ordering::SeqCst));
+            other.platform().at(Moment::Wait, move || waiting.store(true, Ordering::SeqCst));
+            second(&other, &theirs);
+            drop(other.memory.engine().unload());
+        });
+        let _fails = rig.start(0);
+        let inner = rig.clone();
+        rig.platform().at(moment, move || {
+            there.store(true, Ordering::SeqCst);
+            inner.platform().idle_until(|| waits.load(Ordering::SeqCst));
+        });
+        first();
+    });
 }
 
 /// The length of a range of whole pages.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use ceasefire::{Batch, Condition, Entry, Owed, PageSize, Platform, Schedule, Stamp, TableGuard};
+use ceasefire::{Batch, Condition, Entry, Owed, PageSize, Platform, Schedule, Stamp};
 use ceasefire_memory::{Config, Frame, FrameNumber, Lazy, NodeId, PAGE_BYTES};
+pub(crate) use ceasefire_testing::TableLock;
 
-use super::{config, free, Rig, Space, Threads};
+use super::{config, free, Rig, Space};
 
 pub(crate) const NEAR: NodeId = NodeId(0);
 /// Frames of each node.
@@ -61,15 +62,6 @@ pub(crate) fn owe(
 
 pub(crate) const READ: Entry = Entry::READ_ONLY;
 
-/// A page-table lock of a space, held.
-pub(crate) struct TableLock<'s>(pub(crate) &'s Space);
-
-impl TableGuard<Threads> for TableLock<'_> {
-    fn space(&self) -> &Space {
-        self.0
-    }
-}
-
 /// The same, with each frame stored under the stamp that `stored` makes of its own.
 pub(crate) fn owe_as(
     rig: &Rig,
@@ -90,7 +82,7 @@ pub(crate) fn owe_as(
         });
     for (page, frame) in (0..).zip(frames) {
         let mut unmapping = batch.take(frame);
-        unmapping.clear(&TableLock(space), page * PAGE_BYTES, PageSize::KIB_4, || READ);
+        unmapping.clear(&TableLock(space.clone()), page * PAGE_BYTES, PageSize::KIB_4, || READ);
         unmapping.release_in_debt(Condition::default());
         if batch.len() == ceasefire::BATCH {
             batch.flush();

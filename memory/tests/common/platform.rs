@@ -7,9 +7,9 @@ use ceasefire::{
 };
 use ceasefire_memory::shadow::Shadow;
 use ceasefire_memory::{FrameNumber, Machine, SpaceHandle, KERNEL_ENTRIES, PAGE_SHIFT};
+use ceasefire_testing::Scope;
 
 use super::threads::{Threads, CPU, KERNEL, LOOK_EVERY, OFF, WIDE};
-use super::tlb::{Broadcasting, Entries};
 
 // SAFETY: the CPU is the thread's own number. It changes only in two places. `Rig::on` is not called with interrupts
 // off. `interrupt` of a machine with one thread restores the number before it returns. With interrupts off nothing else
@@ -57,71 +57,63 @@ unsafe impl Platform for Threads {
 
     fn load_root(&self, root: Root, asid: Asid, flush: bool) {
         self.report(self.watched(|shadow, cpu| shadow.loads(cpu, root, asid, flush)));
-        let mut tlb = self.core().tlb.lock().unwrap();
-        let asid = usize::from(asid.get());
-        let root = FrameNumber::new((root.0 >> PAGE_SHIFT) as u32);
-        let kernel = self.table(root).get(KERNEL_ENTRIES.end - 1) == KERNEL;
-        self.check(kernel, "a root without the kernel is loaded", root);
-        tlb.loaded = Some((root, asid));
-        if flush {
-            tlb.entries[asid].clear();
-        }
+        let frame = FrameNumber::new((root.0 >> PAGE_SHIFT) as u32);
+        let kernel = self.table(frame).get(KERNEL_ENTRIES.end - 1) == KERNEL;
+        self.check(kernel, "a root without the kernel is loaded", frame);
+        self.core().tlb.lock().unwrap().load(root, asid, flush);
         fence(Ordering::SeqCst);
     }
 
     fn load_kernel_root(&self) {
         self.watched(Shadow::leaves);
-        self.core().tlb.lock().unwrap().loaded = None;
+        self.core().tlb.lock().unwrap().load_kernel();
         fence(Ordering::SeqCst);
     }
 
     fn invalidate(&self, asid: Asid, flush: Flush) {
-        let entries = usize::from(asid.get());
-        let Some(addresses) = flush.addresses() else {
-            self.watched(|shadow, cpu| shadow.forgets_asid(cpu, asid));
-            self.core().tlb.lock().unwrap().entries[entries].clear();
-            return;
-        };
-        for address in addresses {
-            self.watched(|shadow, cpu| shadow.forgets_page(cpu, asid, address));
-            self.core().tlb.lock().unwrap().entries[entries].remove(address);
+        match flush.addresses() {
+            None => self.watched(|shadow, cpu| shadow.forgets_asid(cpu, asid)),
+            Some(addresses) => addresses.for_each(|address| {
+                self.watched(|shadow, cpu| shadow.forgets_page(cpu, asid, address));
+            }),
         }
+        self.core().tlb.lock().unwrap().invalidate(Scope::Asid(asid), flush, u64::MAX);
     }
 
     fn invalidate_all(&self) {
         self.watched(Shadow::forgets_all);
-        self.core().tlb.lock().unwrap().entries.iter_mut().for_each(Entries::clear);
+        self.core().tlb.lock().unwrap().invalidate(Scope::Programs, Flush::ALL, u64::MAX);
     }
 
     fn broadcast(&self, asid: Asid, flush: Flush) {
         self.watched(|shadow, cpu| shadow.broadcasts(cpu, asid, flush.extent));
-        self.core().started.lock().unwrap().push(Broadcasting::Part(asid, flush.extent));
+        self.start(Scope::Asid(asid), flush);
     }
 
     fn broadcast_everything(&self) {
         self.watched(Shadow::broadcasts_everything);
-        self.core().started.lock().unwrap().push(Broadcasting::Everything);
+        self.start(Scope::Programs, Flush::ALL);
     }
 
     fn broadcast_wait(&self) {
         let started = std::mem::take(&mut *self.core().started.lock().unwrap());
         for core in &self.cores {
             let mut tlb = core.tlb.lock().unwrap();
-            for &broadcast in &started {
-                tlb.forget(broadcast);
+            for &(scope, flush, until) in &started {
+                tlb.invalidate(scope, flush, until);
             }
         }
         self.watched(Shadow::waited);
     }
 
     fn invalidate_kernel(&self, flush: Flush) {
-        self.core().tlb.lock().unwrap().forget_kernel(flush.extent);
+        self.core().tlb.lock().unwrap().invalidate(Scope::Kernel, flush, u64::MAX);
     }
 
     fn broadcast_kernel(&self, flush: Flush) -> bool {
         let broadcasts = self.capabilities.broadcast.is_some();
         if broadcasts {
-            self.core().started.lock().unwrap().push(Broadcasting::Kernel(flush.extent));
+            self.start(Scope::Kernel, flush);
         }
         broadcasts
     }

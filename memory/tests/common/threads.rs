@@ -6,17 +6,18 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, Weak};
 
-use ceasefire::{Broadcast, Capabilities, Cpu, CpuId, PageSize, Platform, DYNAMIC_ASIDS};
+use ceasefire::{Broadcast, Capabilities, Cpu, CpuId, Flush, PageSize, Platform};
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{
     Block, Config, Entry, FrameNumber, HeldLocks, LockClass, Machine, Memory, NodeId, Protection, Table,
     KERNEL_ENTRIES,
 };
+use ceasefire_testing::{Scope, Started, Tlb, PROMISES};
 
 use super::locks::Held;
 use super::moments::Hook;
 use super::rig::Space;
-use super::tlb::{Broadcasting, Tlb};
+use super::tlb::Cached;
 
 /// The contents of frames without an owner.
 pub(super) const POISON: u64 = 0xdead_dead_dead_dead;
@@ -58,9 +59,9 @@ pub(super) struct Core {
     /// The number of reasons to stay on this CPU.
     pub(super) pins: AtomicU32,
     pub(super) pending: AtomicBool,
-    pub(super) tlb: Mutex<Tlb>,
+    pub(super) tlb: Mutex<Tlb<Cached, FrameNumber>>,
     /// Broadcasts that the CPU has started and not waited for.
-    pub(super) started: Mutex<Vec<Broadcasting>>,
+    pub(super) started: Mutex<Vec<Started>>,
 }
 
 /// The machine.
@@ -105,10 +106,6 @@ pub(crate) struct Threads {
     pub(super) misuses: Mutex<Vec<Misuse>>,
 }
 
-/// The capabilities of the rig's processors without broadcasts.
-pub(super) const CAPABILITIES: Capabilities =
-    Capabilities { clean_stores_walk: true, asids: true, broadcast: None };
-
 /// The number of CPUs that must run a space of the rig for a global ASID, and the number of flushes between checks.
 /// Both are so small that spaces get and lose their global ASIDs all the time.
 pub(super) const WIDE: u32 = 2;
@@ -122,8 +119,7 @@ impl fmt::Debug for Threads {
 
 impl Threads {
     pub(super) fn new(config: &Config, by_hand: bool, broadcast: Option<Broadcast>) -> Self {
-        let asids = broadcast.map_or(DYNAMIC_ASIDS, |broadcast| broadcast.asids() as usize);
-        let capabilities = Capabilities { broadcast, ..CAPABILITIES };
+        let capabilities = Capabilities { broadcast, ..PROMISES };
         let frames: usize = config.nodes.iter().map(|node| node.frames as usize).sum();
         let content = |_| Content {
             words: [const { AtomicU64::new(POISON) }; WORDS],
@@ -139,7 +135,7 @@ impl Threads {
             held: HeldLocks::new(),
             pins: AtomicU32::new(0),
             pending: AtomicBool::new(false),
-            tlb: Mutex::new(Tlb::new(asids)),
+            tlb: Mutex::default(),
             started: Mutex::default(),
         };
         Self {
@@ -286,6 +282,11 @@ impl Threads {
 
     pub(super) fn next(&self) -> u64 {
         self.sequence.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// A broadcast is under way. It takes effect when its CPU waits for it, as late as is allowed.
+    pub(super) fn start(&self, scope: Scope, flush: Flush) {
+        self.core().started.lock().unwrap().push((scope, flush, u64::MAX));
     }
 
     /// Sets whether the kernel reports that the bytes of free frames change.

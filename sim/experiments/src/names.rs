@@ -45,22 +45,32 @@ const LISTED: usize = 40;
 
 /// A name that is not known. Its text suggests the nearest known name, and lists up to 40 of those that are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownName(String);
+pub struct UnknownName {
+    text: String,
+    nearest: String,
+}
 
 impl UnknownName {
     /// A `name` that is not of a known `what`. `others` are suggested, but not listed.
     pub fn new(what: &str, name: &str, known: &[&str], others: &[&str]) -> Self {
         let near = suggestion(name, known.iter().chain(others).copied());
-        let end = if near.is_empty() { "." } else { &near };
+        let nearest = if near.is_empty() { ".".to_owned() } else { near };
         let (listed, more) = known.split_at(known.len().min(LISTED));
         let more = if more.is_empty() { String::new() } else { format!(", and {} more", more.len()) };
-        Self(format!("no {what} is called '{name}'{end} Known {what}s: {}{more}", listed.join(", ")))
+        let text =
+            format!("no {what} is called '{name}'{nearest} Known {what}s: {}{more}", listed.join(", "));
+        Self { text, nearest }
+    }
+
+    /// The end of a sentence about the name: `; did you mean 'NEAREST'?`, or a full stop if no known name is near.
+    pub fn nearest(&self) -> &str {
+        &self.nearest
     }
 }
 
 impl fmt::Display for UnknownName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 

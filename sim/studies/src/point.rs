@@ -163,13 +163,12 @@ impl<'a> Point<'a> {
         option("repeats", "1");
         for setting in &self.settings {
             match setting.key.as_str() {
-                "scale" | "cpus" | "threads" | "settle" => option(&setting.key, &setting.value),
-                "lru_drain" => option("lru-drain", &setting.value),
+                "scale" | "cpus" | "threads" => option(&setting.key, &setting.value),
                 _ => option("set", &setting.to_string()),
             }
         }
         if !self.is_checked {
-            command.push_str(" --no-oracle");
+            command.push_str(" --check none");
         }
         command
     }

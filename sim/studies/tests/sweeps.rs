@@ -186,7 +186,7 @@ fn every_point_has_a_name_of_its_own_and_mechanisms_share_a_case() {
     assert_eq!(
         points[1].command(),
         "ceasefire compare migrate --machine 2-socket-intel --mechanism per-page --seed 2 --repeats 1 \
-         --scale 0.0001 --cpus 2 --set 'costs.interrupt_deliver=324.43892671039464 ns' --no-oracle"
+         --scale 0.0001 --cpus 2 --set 'costs.interrupt_deliver=324.43892671039464 ns' --check none"
     );
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct Chosen {
     /// The mechanisms, with commas; each program runs with each. `none` flushes nothing, to be caught [default: batched].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(Mechanism::ALL, |mechanism| mechanism.name()))]
     mechanism: Vec<Mechanism>,
-    /// The age in milliseconds that debts of lazy and all may reach; 0: no debts.
+    /// The age in milliseconds that debts of lazy and all may reach, 20 to 1000; 0: no debts.
     #[arg(long, value_name = "MS", default_value_t = MAX_AGE, value_parser = value_parser!(u64).range(0..=DAY))]
     max_age: u64,
     /// A guard that the mechanism is left without, to be caught.
@@ -91,22 +91,25 @@ pub(crate) struct Chosen {
     /// The seed of random choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Threads that use memory [default: the program's own choice].
+    /// Readers of each scenario of stale [default: 2; at most 16], readers of mmap-read [one for each CPU], threads of
+    /// migrate [one for each CPU of the first node].
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1024))]
     threads: Option<u64>,
-    /// Pages that they use [default: the program's own choice].
+    /// Pages of all files of mmap-read [default: ten times the frames], the range of migrate [an eighth of them].
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=u64::from(u32::MAX)))]
     pages: Option<u64>,
     /// Pages of swap; with 0 stale has a quarter of its device, and others have none.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = value_parser!(u32).range(0..=1 << 22))]
     swap: u32,
-    /// The bits of the ASIDs that broadcast and all use, 2 to 16 [default: all there are].
+    /// The bits of the ASIDs that broadcast and all use, 2 to 16 [default: all there are]. Up to 8 the processor has 8
+    /// bits, and the kernel uses so many of them.
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(2..=16))]
     asid_bits: Option<u32>,
     /// Threads that may stay on one CPU do.
     #[arg(long)]
     pinned: bool,
-    /// When a run is given up as inconclusive [default: long after its expected end].
+    /// When a run is given up as inconclusive [default: three times its seconds and 15 s for each CPU, at least for eight;
+    /// for mmap-read and migrate ten minutes more than their seconds]. stale ends halfway between --seconds and this.
     #[arg(long, value_name = "S", value_parser = value_parser!(u64).range(1..=DAY))]
     timeout: Option<u64>,
 }

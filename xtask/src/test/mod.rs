@@ -22,7 +22,7 @@ use crate::workspace::{Workspace, SABOTAGE};
 pub(crate) const BARE_METAL: [&str; 2] = ["x86_64-unknown-none", "aarch64-unknown-none"];
 
 /// The examples that show a use of a package, and end with an error where they do not do what they say.
-const EXAMPLES: [&str; 3] = ["port", "own_workload", "template"];
+const EXAMPLES: [&str; 4] = ["port", "strict", "own_workload", "template"];
 
 /// Runs every step in order and stops at the first failure, with its exit code. Prints the time of each.
 pub(crate) fn run() -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! Every test that the book names in a table must exist.
+//! Every test that a table of the book or a guard names must exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,13 @@ use crate::workspace::Workspace;
 /// The chapters with such tables.
 const CHAPTERS: [&str; 2] = ["docs/src/ideas/objections.md", "docs/src/adopt/obligations.md"];
 
-/// The chapter with a row for each guard, and the sources that list the guards.
-const OBLIGATIONS: &str = CHAPTERS[1];
+/// The sources that list the guards, each with the tests that miss it in braces.
 const GUARDS: [&str; 2] = ["engine/src/sabotage.rs", "memory/src/sabotage.rs"];
 
-/// Lists every test that a chapter names and that does not exist, and every guard without a row.
+/// What reads the tests of a file, each with the file that it stands in.
+type Reader = fn(&str) -> Vec<(String, String)>;
+
+/// Lists every test that a chapter or a guard names and that does not exist.
 pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
     let read = |file: &Path| {
         fs::read_to_string(workspace.root.join(file))
@@ -21,7 +23,11 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
     };
     let files = workspace.files()?;
     let mut missing = Vec::new();
-    for chapter in CHAPTERS {
+    let named = CHAPTERS
+        .into_iter()
+        .map(|file| (file, tests as Reader))
+        .chain(GUARDS.map(|file| (file, of_guards as Reader)));
+    for (chapter, tests) in named {
         for (file, test) in tests(&read(Path::new(chapter))?) {
             let mut found = false;
             for path in files.iter().filter(|path| ends_with(path, &file)) {
@@ -31,12 +37,6 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
                 missing.push(format!("\n{chapter}: {file} has no test `{test}`"));
             }
         }
-    }
-    let rows = read(Path::new(OBLIGATIONS))?;
-    for source in GUARDS {
-        let source = read(Path::new(source))?;
-        let unnamed = guards(&source).filter(|guard| !rows.contains(&format!("\n| `{guard}` |")));
-        missing.extend(unnamed.map(|guard| format!("\n{OBLIGATIONS} has no row for the guard `{guard}`")));
     }
     if missing.is_empty() {
         return Ok(());
@@ -70,11 +70,18 @@ fn tests(chapter: &str) -> Vec<(String, String)> {
     tests
 }
 
-/// The variants of a source's enum of guards.
-fn guards(source: &str) -> impl Iterator<Item = &str> {
-    let lines = source.lines().skip_while(|line| !line.starts_with("pub enum Guard")).skip(1);
-    let lines = lines.take_while(|line| *line != "}").map(str::trim).filter(|line| !line.starts_with("//"));
-    lines.filter_map(|line| Some(line.split_once(" = ")?.0))
+/// The tests in the braces of a source's guards, `{ FILE: TEST, TEST; FILE: TEST }`. A scenario of the adversary is no test of
+/// its own.
+fn of_guards(source: &str) -> Vec<(String, String)> {
+    let list =
+        source.split("// ANCHOR: guards").nth(1).and_then(|rest| rest.split("// ANCHOR_END: guards").next());
+    let braces = list.unwrap_or_default().split('{').skip(1).filter_map(|rest| rest.split('}').next());
+    let files = braces.flat_map(|brace| brace.split(';')).filter_map(|part| part.split_once(": "));
+    let of_file = |(file, tests): (&str, &str)| {
+        let file = file.trim().to_owned();
+        tests.split(',').map(|test| (file.clone(), test.trim().to_owned())).collect::<Vec<_>>()
+    };
+    files.flat_map(of_file).collect()
 }
 
 #[cfg(test)]
@@ -82,9 +89,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_variants_of_the_enum_are_guards() {
-        let source = "pub enum No {\n    A = 1,\n}\npub enum Guard {\n    /// It is = 1.\n    B = 2,\n    C = 4,\n}\nlet d = 8;\n";
-        assert_eq!(guards(source).collect::<Vec<_>>(), ["B", "C"]);
+    fn the_braces_of_a_guard_name_tests() {
+        let source = "// ANCHOR: guards\n    A [R1] \"x\"\n        { a.rs: one,\n          two; b.rs: three }\n    B [R2] \"y\"\n        { scenario D1 }\n// ANCHOR_END: guards\n{ c.rs: four }";
+        let named = |file: &str, test: &str| (file.to_owned(), test.to_owned());
+        assert_eq!(of_guards(source), [named("a.rs", "one"), named("a.rs", "two"), named("b.rs", "three")]);
+        for source in GUARDS {
+            let text =
+                fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(source)).unwrap();
+            assert!(of_guards(&text).len() > 8, "{source}");
+        }
     }
 
     #[test]

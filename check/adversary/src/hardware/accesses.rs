@@ -1,8 +1,9 @@
 //! Accesses of programs, of the kernel to its ranges, and of devices: by an entry, or by a walk that fills one.
 
+use super::frame::Allocation;
+use super::tlb::{Invalidation, Tag};
 use super::walks::Walk;
 use super::{Core, Hardware};
-use crate::tlb::{Invalidation, Tag};
 
 impl Hardware {
     /// An access of the program that runs here, or of the kernel to its ranges. Returns the frame; `None` if it faults.
@@ -67,7 +68,7 @@ impl Hardware {
         Some(entry.frame + (page - entry.page) as u32)
     }
 
-    pub(super) fn device_root(&self, thread: usize) -> Option<(u32, u32)> {
+    pub(super) fn device_root(&self, thread: usize) -> Option<(u32, Allocation)> {
         self.devices[thread - self.cores.len()].root.get()
     }
 
@@ -112,7 +113,7 @@ impl Hardware {
     }
 
     /// The device starts to walk from this root. It sees all that is published.
-    pub(crate) fn start_device(&self, root: (u32, u32)) {
+    pub(crate) fn start_device(&self, root: (u32, Allocation)) {
         let device = &self.devices[0];
         device.floor.borrow_mut().join(&self.view());
         device.floor.borrow_mut().join(&self.views.borrow().published());

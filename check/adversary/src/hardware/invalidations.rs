@@ -1,9 +1,9 @@
 //! Invalidations: what a CPU or a device forgets, and what its walks must see afterwards.
 
+use super::tlb::Invalidation;
 use super::Hardware;
-use crate::ordering::View;
-use crate::promise::Promise;
-use crate::tlb::Invalidation;
+use crate::model::ordering::View;
+use crate::model::promise::Promise;
 
 impl Hardware {
     /// Removes entries of a CPU's TLB.

@@ -5,22 +5,9 @@
 //! invalidation on all CPUs, or in a device, is done, and the access used an entry that it removes. Accesses by other
 //! entries may still be under way then (Arm: the `DSB` after a `TLBI` waits for accesses by the invalidated entries).
 
-use super::{Frame, Hardware};
-use crate::tlb::{Filled, Invalidation};
-
-/// A place whose accesses are counted: the content of a frame, what is stored there, or a mapping. From the first access
-/// on each thread has a location there, and each of its accesses is a store to it.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Accessed(Option<u32>);
-
-/// An access, as a store to its thread's location.
-#[derive(Debug)]
-pub(super) struct Landed {
-    thread: usize,
-    location: u32,
-    number: u32,
-    entry: Filled,
-}
+use super::frame::{Accessed, Frame};
+use super::tlb::{Filled, Invalidation};
+use super::{Hardware, Landed};
 
 impl Hardware {
     /// An access lands in a frame.

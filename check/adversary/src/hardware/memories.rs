@@ -6,9 +6,9 @@ use std::rc::Rc;
 use ceasefire_atomics::{Checker, Ordering, Place};
 
 use super::Hardware;
-use crate::promise::Promise;
-use crate::schedule::{self, below};
-use crate::sites::{self, common, Access, Kind, Site};
+use crate::model::promise::Promise;
+use crate::model::schedule::{self, below};
+use crate::model::sites::{self, common, Access, Kind, Site};
 
 /// The machine whose CPUs make this thread's accesses.
 pub(crate) struct Memories(pub(crate) Rc<Hardware>);

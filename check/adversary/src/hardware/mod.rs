@@ -4,12 +4,22 @@
 //! hardware may fill an entry or begin, continue or finish a walk on any CPU, a broadcast may take effect on one CPU
 //! and not yet on another, and an interrupt that has long been sent may arrive. What the hardware promises, it keeps;
 //! `promise` names each promise, and a scenario can take it away.
+//!
+//! `entry`, `frame` and `tlb` are its parts, and `paging` is its one view of a kernel's tables. `steps`, `walks`,
+//! `accesses`, `allocations`, `invalidations` and `knowledge` say how it acts. `memories` makes the atomic accesses of
+//! the code that is checked, and `platform` answers the calls of the engine.
 
 mod accesses;
-mod frames;
+mod allocations;
+pub(crate) mod entry;
+pub(crate) mod frame;
 mod invalidations;
 mod knowledge;
-mod memories;
+pub(crate) mod memories;
+pub(crate) mod paging;
+pub(crate) mod platform;
+mod steps;
+pub(crate) mod tlb;
 mod walks;
 
 use std::cell::{Cell, RefCell};
@@ -19,18 +29,19 @@ use ceasefire::{Capabilities, CpuId};
 use ceasefire_atomics::Ordering;
 use shuttle::sync::atomic::AtomicBool;
 
-use crate::ordering::{Memory, View};
-use crate::paging::Paging;
-use crate::promise::Promise;
-use crate::rule::Rule;
-use crate::scenario::Removed;
-use crate::schedule::{below, give_up, steps};
-use crate::sites::{Access, Site};
-use crate::timeline::Timeline;
-use crate::tlb::{Invalidation, Tag, Tlb};
-pub(crate) use knowledge::Accessed;
-use knowledge::Landed;
-pub(crate) use memories::Memories;
+use self::frame::{Allocation, Frame};
+use self::paging::Paging;
+use self::tlb::{Filled, Invalidation, Tag, Tlb};
+use crate::model::ordering::{Memory, View};
+use crate::model::promise::Promise;
+use crate::model::removed::Removed;
+use crate::model::rule::Rule;
+use crate::model::schedule::{below, give_up, steps};
+use crate::model::sites::{Access, Site};
+use crate::model::timeline::Timeline;
+
+/// The time between two ticks of a CPU's clock, in nanoseconds.
+pub(crate) const TICK: u64 = 100;
 
 /// What a machine is like.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +67,7 @@ pub(crate) struct Model {
 pub(crate) struct Core {
     pub(crate) tlb: RefCell<Tlb>,
     /// The root that is loaded, with its allocation, and the tag.
-    pub(crate) root: Cell<Option<(u32, u32, Tag)>>,
+    pub(crate) root: Cell<Option<(u32, Allocation, Tag)>>,
     pub(crate) off: Cell<u32>,
     pub(crate) pins: Cell<u32>,
     /// An interrupt is on its way, with what its senders had stored.
@@ -81,24 +92,18 @@ pub(crate) struct Core {
 #[derive(Debug, Default)]
 pub(crate) struct Device {
     tlb: RefCell<Tlb>,
-    pub(crate) root: Cell<Option<(u32, u32)>>,
+    /// The root that it walks from, with its allocation.
+    pub(crate) root: Cell<Option<(u32, Allocation)>>,
     floor: RefCell<View>,
 }
 
-/// A frame of memory.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Frame {
-    pub(crate) allocated: bool,
-    /// How often it was handed out.
-    pub(crate) allocation: u32,
-    /// When it was last handed out.
-    since: u64,
-    /// When it was last declared clean.
-    pub(crate) clean: u64,
-    /// The accesses to it.
-    content: Accessed,
-    /// The stores to it.
-    stored: Accessed,
+/// An access, as a store to its thread's location.
+#[derive(Debug)]
+struct Landed {
+    thread: usize,
+    location: u32,
+    number: u32,
+    entry: Filled,
 }
 
 /// A rule that was broken, and how.
@@ -118,7 +123,8 @@ pub(crate) struct Hardware {
     frames: RefCell<Vec<Frame>>,
     /// The pages that the hardware may look at by itself: of the loaded space, and of the kernel.
     hot: RefCell<Vec<(Tag, u64)>>,
-    pub(crate) kernel_root: Cell<Option<(u32, u32)>>,
+    /// The root of the kernel's ranges, with its allocation.
+    pub(crate) kernel_root: Cell<Option<(u32, Allocation)>>,
     views: RefCell<Memory>,
     /// The accesses to frames, oldest first.
     landed: RefCell<Vec<Landed>>,
@@ -263,96 +269,7 @@ impl Hardware {
         self.acting.set(Some(0));
     }
 
-    // Steps.
-
-    /// A point at which anything may happen.
-    pub(crate) fn step(&self) {
-        if self.pause() && self.me() < self.cores.len() {
-            if self.model.unmasked && below(4) == 0 {
-                self.take_unmasked();
-            }
-            if below(2) == 0 {
-                self.take_interrupt();
-            }
-        }
-    }
-
-    /// A point at which other CPUs and the hardware may act, but no interrupt arrives here. True if it was one.
-    pub(crate) fn pause(&self) -> bool {
-        if self.acting.get().is_some() || self.walker.get().is_some() {
-            return false;
-        }
-        self.point.load(Ordering::SeqCst);
-        self.make_late();
-        self.act_by_itself();
-        true
-    }
-
-    /// A store that the thread has gone past is made now, or still not.
-    fn make_late(&self) {
-        if self.views.borrow().is_late(self.me()) && below(self.lateness) == 0 {
-            self.views.borrow_mut().make_late(self.me());
-        }
-    }
-
-    /// A CPU that waits lets others go first.
-    pub(crate) fn yield_here(&self) {
-        if self.acting.get().is_none() {
-            shuttle::thread::yield_now();
-            self.make_late();
-            self.act_by_itself();
-        }
-    }
-
-    /// Often stands still, while others go on. Its late stores stay late.
-    fn linger(&self) {
-        if self.acting.get().is_none() && self.walker.get().is_none() && below(2) == 0 {
-            for _ in 0..1 << below(8) {
-                shuttle::thread::yield_now();
-                if self.model.unmasked && self.me() < self.cores.len() {
-                    self.take_unmasked();
-                }
-            }
-        }
-    }
-
-    /// Waits for another CPU, and answers interrupts meanwhile.
-    pub(crate) fn wait_a_moment(&self) {
-        self.take_interrupt();
-        self.yield_here();
-    }
-
-    pub(crate) fn take_interrupt(&self) {
-        let core = self.core();
-        if core.off.get() > 0 {
-            return;
-        }
-        let Some(view) = core.interrupt.take() else { return };
-        if self.keeps(Promise::InterruptCarries) {
-            self.views.borrow_mut().learn(self.me(), &view);
-        }
-        self.note(|| "deliver".to_owned());
-        core.off.set(1);
-        (self.handler)();
-        core.off.set(0);
-    }
-
-    /// An interrupt that cannot be masked arrives, but none arrives while one is handled.
-    fn take_unmasked(&self) {
-        if !self.handles.replace(true) {
-            let off = &self.core().off;
-            off.set(off.get() + 1);
-            (self.unmasked)();
-            off.set(off.get() - 1);
-            self.handles.set(false);
-        }
-    }
-
-    pub(crate) fn send(&self, target: usize) {
-        self.note(|| format!("send to CPU {target}"));
-        let mine = if self.keeps(Promise::InterruptCarries) { self.view() } else { View::default() };
-        self.cores[target].interrupt.borrow_mut().get_or_insert_default().join(&mine);
-    }
+    // Promises, the clock, and the knowledge of threads.
 
     /// A full barrier of the hardware's own.
     pub(crate) fn fence(&self) {
@@ -365,8 +282,9 @@ impl Hardware {
         self.time.get()
     }
 
-    pub(crate) fn pass(&self, nanoseconds: u64) {
-        self.time.set(self.time.get() + nanoseconds);
+    /// The time between two ticks of the clock passes.
+    pub(crate) fn pass_tick(&self) {
+        self.time.set(self.time.get() + TICK);
     }
 
     pub(crate) fn keeps(&self, promise: Promise) -> bool {
@@ -418,15 +336,6 @@ impl Hardware {
     pub(crate) fn tick(&self) -> u64 {
         self.moment.set(self.moment.get() + 1);
         self.moment.get()
-    }
-
-    /// The last moment at which the value that a walker has just read stood in its location, or one that is the `same`.
-    pub(crate) fn stood(&self, same: impl Fn(u64) -> bool) -> u64 {
-        let (location, newer) = self.walked.get();
-        let stored = self.stored.borrow();
-        let values = stored.get(location as usize).map_or(&[][..], |values| values);
-        let newer = &values[values.len().saturating_sub(newer as usize)..];
-        newer.iter().find(|(value, _)| !same(*value)).map_or_else(|| self.tick(), |(_, moment)| *moment)
     }
 
     fn note_stored(&self, location: u32, value: u64) {

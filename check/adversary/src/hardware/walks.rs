@@ -2,13 +2,15 @@
 
 use std::rc::Rc;
 
+use super::entry::Read;
+use super::frame::Allocation;
+use super::paging::Past;
+use super::tlb::{Filled, Tag, Tlb, Walked, Walking};
 use super::Hardware;
-use crate::ordering::View;
-use crate::paging::Read;
-use crate::promise::Promise;
-use crate::rule::Rule;
-use crate::schedule::below;
-use crate::tlb::{Filled, Tag, Tlb, Walked, Walking};
+use crate::model::ordering::View;
+use crate::model::promise::Promise;
+use crate::model::rule::Rule;
+use crate::model::schedule::below;
 
 /// How far a walk has come.
 pub(super) enum Walk {
@@ -39,7 +41,7 @@ impl Hardware {
         &self,
         tlb: &Tlb,
         tag: Tag,
-        (root, allocation): (u32, u32),
+        (root, allocation): (u32, Allocation),
         page: u64,
     ) -> Walking {
         let at = self.tick();
@@ -82,7 +84,7 @@ impl Hardware {
         if walk.level == 0 {
             return Walk::Nothing;
         }
-        let (level, table, allocation) = (walk.level - 1, pte.frame, pte.number);
+        let (level, table, allocation) = (walk.level - 1, pte.frame, pte.allocation());
         let shift = shape.bits * walk.level;
         let prefix = walk.page >> shift;
         let (tag, at) = (walk.tag, walk.at);
@@ -163,7 +165,7 @@ impl Hardware {
         }
     }
 
-    fn walk_by_itself(&self, thread: usize, tlb: &mut Tlb, tag: Tag, root: (u32, u32), page: u64) {
+    fn walk_by_itself(&self, thread: usize, tlb: &mut Tlb, tag: Tag, root: (u32, Allocation), page: u64) {
         let mut walk = if tlb.walking.is_empty() || below(2) == 0 {
             Walk::On(self.begin_walk(tlb, tag, root, page))
         } else {
@@ -198,6 +200,29 @@ impl Hardware {
         if !started.is_empty() {
             let (what, view) = &started[below(started.len() as u32) as usize];
             self.forget(thread, *what, Some(view));
+        }
+    }
+}
+
+impl Past for Hardware {
+    fn moment(&self) -> u64 {
+        self.tick()
+    }
+
+    fn stood(&self, same: &dyn Fn(u64) -> bool) -> u64 {
+        let (location, newer) = self.walked.get();
+        let stored = self.stored.borrow();
+        let values = stored.get(location as usize).map_or(&[][..], |values| values);
+        let newer = &values[values.len().saturating_sub(newer as usize)..];
+        newer.iter().find(|(value, _)| !same(*value)).map_or_else(|| self.tick(), |(_, moment)| *moment)
+    }
+
+    fn allocation_at(&self, frame: u32, moment: u64) -> Allocation {
+        let state = self.frames.borrow()[frame as usize];
+        if state.since <= moment {
+            state.allocation
+        } else {
+            Allocation::NONE
         }
     }
 }

@@ -6,14 +6,15 @@ use ceasefire::sabotage::Guard;
 use ceasefire::{cores, AddressSpace, Asid, AtomicCpuSet, CpuSet, Schedule};
 use ceasefire_atomics::{fence, Ordering};
 
-use super::{
+use super::programs::{
     breaking, one_page, pause, read_only_page, rests, stores, stores_to, two_pages, unmaps, without,
 };
-use crate::cores::cpu;
-use crate::kernel::Kernel;
-use crate::promise::Promise;
-use crate::rule::Rule::{self, Ends, R1, R3, R4, R5};
-use crate::scenario::{Carried, Removed, Scenario, PLAIN};
+use crate::model::promise::Promise;
+use crate::model::removed::Removed;
+use crate::model::rule::Rule::{self, Ends, R1, R3, R4, R5};
+use crate::search::scenario::{Carried, Scenario, PLAIN};
+use crate::subject::cores::cpu;
+use crate::subject::kernel::Kernel;
 
 /// Without consistent accesses and fences, both CPUs may read what was there before.
 const CONSISTENT: &[(&[Removed], &[Rule])] = &[(&[breaking(Promise::Consistent)], &[Ends])];

@@ -3,11 +3,11 @@
 use ceasefire::sabotage::Guard;
 use ceasefire::Schedule;
 
-use super::{breaking, loads, one_page, stores, stores_to, two_pages, unmaps, without};
-use crate::kernel::Kernel;
-use crate::promise::Promise;
-use crate::rule::Rule::{R1, R3, R7};
-use crate::scenario::{Carried, Scenario, PLAIN};
+use super::programs::{breaking, loads, one_page, stores, stores_to, two_pages, unmaps, without};
+use crate::model::promise::Promise;
+use crate::model::rule::Rule::{R1, R3, R7};
+use crate::search::scenario::{Carried, Scenario, PLAIN};
+use crate::subject::kernel::Kernel;
 
 fn reclaims(kernel: &Kernel) {
     kernel.reclaim(&kernel.space(0), &[1], Schedule::Batched);

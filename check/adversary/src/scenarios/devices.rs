@@ -3,11 +3,11 @@
 use ceasefire::sabotage::Guard;
 use ceasefire::Schedule;
 
-use super::{breaking, one_page, stores, two_pages, unmaps, without};
-use crate::kernel::Kernel;
-use crate::promise::Promise;
-use crate::rule::Rule::{R1, R3, R7};
-use crate::scenario::{Scenario, PLAIN};
+use super::programs::{breaking, one_page, stores, two_pages, unmaps, without};
+use crate::model::promise::Promise;
+use crate::model::rule::Rule::{R1, R3, R7};
+use crate::search::scenario::{Scenario, PLAIN};
+use crate::subject::kernel::Kernel;
 
 fn with_device(kernel: &Kernel) {
     one_page(kernel);

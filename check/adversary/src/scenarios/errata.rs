@@ -1,9 +1,9 @@
 //! J. Processors that do not keep what they promise.
 
-use super::{breaking, one_page, stores, unmaps};
-use crate::promise::Promise;
-use crate::rule::Rule::{R1, R2, R3};
-use crate::scenario::{Carried, Scenario, PLAIN};
+use super::programs::{breaking, one_page, stores, unmaps};
+use crate::model::promise::Promise;
+use crate::model::rule::Rule::{R1, R2, R3};
+use crate::search::scenario::{Carried, Scenario, PLAIN};
 
 pub(super) static SCENARIOS: &[Scenario] = &[
     Scenario {

@@ -2,11 +2,11 @@
 
 use ceasefire::sabotage::Guard;
 
-use super::{breaking, one_page, stores, unmaps, without};
-use crate::promise::Promise;
-use crate::rule::Rule::{Ends, R1, R2, R3, R7};
-use crate::scenario::{Carried, Scenario, PLAIN};
-use crate::tables::HUGE_PAGES;
+use super::programs::{breaking, one_page, stores, unmaps, without};
+use crate::model::promise::Promise;
+use crate::model::rule::Rule::{Ends, R1, R2, R3, R7};
+use crate::search::scenario::{Carried, Scenario, PLAIN};
+use crate::subject::kernel::tables::HUGE_PAGES;
 
 pub(super) static SCENARIOS: &[Scenario] = &[
     Scenario {

@@ -2,9 +2,9 @@
 
 use ceasefire::sabotage::Guard;
 
-use super::{one_huge_page, one_page, stores, stores_to, unmaps, without};
-use crate::rule::Rule::{R1, R2, R3, R7};
-use crate::scenario::{Scenario, PLAIN};
+use super::programs::{one_huge_page, one_page, stores, stores_to, unmaps, without};
+use crate::model::rule::Rule::{R1, R2, R3, R7};
+use crate::search::scenario::{Scenario, PLAIN};
 
 pub(super) static SCENARIOS: &[Scenario] = &[
     Scenario {

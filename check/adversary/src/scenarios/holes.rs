@@ -3,10 +3,10 @@
 use ceasefire::sabotage::Guard;
 use ceasefire::Schedule;
 
-use super::{loads, pause, read_only_page, stores, without};
-use crate::kernel::Kernel;
-use crate::rule::Rule::{R1, R3, R5, R7};
-use crate::scenario::{Carried, Scenario, PLAIN};
+use super::programs::{loads, one_page, pause, read_only_page, stores, unmaps, without};
+use crate::model::rule::Rule::{R1, R3, R5, R7};
+use crate::search::scenario::{Carried, Scenario, PLAIN};
+use crate::subject::kernel::Kernel;
 
 /// Reclaims page 1 lazily, and uses its frame again as soon as it may.
 fn reclaims_lazily(kernel: &Kernel) {
@@ -59,12 +59,12 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         source: "engine, space::used_on",
         guards: &[(&[without(Guard::SecondCpu)], &[R1, R3])],
         carried: Carried::Broadcasts,
-        before: super::one_page,
+        before: one_page,
         programs: &[
             |kernel| {
                 kernel.run(&kernel.space(0));
                 kernel.store(1);
-                super::unmaps(kernel);
+                unmaps(kernel);
             },
             stores,
         ],
@@ -75,7 +75,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         source: "LUF, dirty pages; engine, Guard::Downgrade",
         guards: &[(&[without(Guard::Downgrade)], &[R5]), (&[without(Guard::Narrowing)], &[R5])],
         lazy: true,
-        before: super::one_page,
+        before: one_page,
         programs: &[
             |kernel| kernel.soften(&kernel.space(0), 1),
             stores,

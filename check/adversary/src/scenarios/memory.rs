@@ -5,11 +5,12 @@ use ceasefire::Schedule;
 use ceasefire_memory::sabotage::Guard;
 use ceasefire_memory::{Config, NodeLayout};
 
-use super::{breaking, without};
-use crate::manager::Manager;
-use crate::promise::Promise;
-use crate::rule::Rule::{Words, R1, R2, R3, R5, R6};
-use crate::scenario::{Managing, Removed, Scenario, PLAIN};
+use super::programs::{breaking, without};
+use crate::model::promise::Promise;
+use crate::model::removed::Removed;
+use crate::model::rule::Rule::{Words, R1, R2, R3, R5, R6};
+use crate::search::scenario::{Managing, Scenario, PLAIN};
+use crate::subject::manager::Manager;
 
 /// Without a guard of the memory manager.
 const fn unguarded(guard: Guard) -> Removed {

@@ -4,9 +4,9 @@
 use ceasefire::Schedule;
 use ceasefire_memory::{Config, NodeLayout, Protection};
 
-use crate::manager::{Manager, Space};
-use crate::scenario::{Carried, ManagedProgram, Managing, Scenario, PLAIN};
-use crate::schedule::below;
+use crate::model::schedule::below;
+use crate::search::scenario::{Carried, ManagedProgram, Managing, Scenario, PLAIN};
+use crate::subject::manager::{Manager, Space};
 
 /// The operations of each CPU.
 const OPERATIONS: u32 = 8;

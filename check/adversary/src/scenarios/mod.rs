@@ -12,6 +12,7 @@ mod frames;
 mod holes;
 mod memory;
 mod memory_random;
+mod programs;
 mod random;
 mod ranges;
 mod rights;
@@ -19,11 +20,7 @@ mod tables;
 mod tags;
 mod targets;
 
-use ceasefire::sabotage::Guard;
-
-use crate::kernel::Kernel;
-use crate::promise::Promise;
-use crate::scenario::{Removed, Scenario};
+use crate::search::scenario::Scenario;
 
 /// All scenarios.
 pub fn all() -> impl Iterator<Item = &'static Scenario> {
@@ -50,79 +47,90 @@ pub fn random() -> &'static [Scenario] {
     random::SCENARIOS
 }
 
-/// Without a guard of the engine.
-const fn without(guard: Guard) -> Removed {
-    Removed::Guard(guard)
-}
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
 
-/// On hardware that does not keep a promise.
-const fn breaking(promise: Promise) -> Removed {
-    Removed::Promise(promise)
-}
+    use ceasefire::sabotage::Guard;
 
-/// One space with page 1 mapped for stores.
-fn one_page(kernel: &Kernel) {
-    let p = kernel.add_space();
-    kernel.map(&p, 1, true);
-}
+    use super::*;
+    use crate::model::promise::{Promise, PROMISES};
+    use crate::model::removed::Removed;
+    use crate::search::check::{check, history, Verdict};
 
-/// One space with pages 1 and 2 mapped for stores.
-fn two_pages(kernel: &Kernel) {
-    one_page(kernel);
-    kernel.map(&kernel.space(0), 2, true);
-}
+    /// The schedules within which a missing guard must be found.
+    const MOST: u64 = 100_000;
 
-/// One space with page 1 mapped for loads.
-fn read_only_page(kernel: &Kernel) {
-    let p = kernel.add_space();
-    kernel.map(&p, 1, false);
-}
-
-/// One space with a huge page at page 4.
-fn one_huge_page(kernel: &Kernel) {
-    let p = kernel.add_space();
-    kernel.map_huge(&p, 4, true);
-}
-
-/// Runs the first space and uses page 1 again and again. An entry that a load has filled serves no store.
-fn stores(kernel: &Kernel) {
-    stores_to(kernel, 1);
-}
-
-fn stores_to(kernel: &Kernel, page: u64) {
-    kernel.run(&kernel.space(0));
-    for _ in 0..4 {
-        kernel.store(page);
-        kernel.load(page);
+    fn names(removed: &[Removed]) -> String {
+        removed.iter().map(|removed| removed.name()).collect::<Vec<_>>().join("+")
     }
-}
 
-/// Runs the first space and loads page 1 again and again.
-fn loads(kernel: &Kernel) {
-    kernel.run(&kernel.space(0));
-    for _ in 0..6 {
-        kernel.load(1);
+    #[test]
+    fn every_scenario_holds_with_its_guards_and_every_run_repeats() {
+        for scenario in all() {
+            let checked = check(scenario, &[], 0, 300, true);
+            assert_eq!(checked.verdict, Verdict::Holds, "{}", scenario.name);
+        }
     }
-}
 
-/// Runs the first space for one store, then rests in it, and comes back.
-fn rests(kernel: &Kernel) {
-    kernel.run(&kernel.space(0));
-    kernel.store(1);
-    kernel.rest();
-    pause(kernel, 4);
-    kernel.run(&kernel.space(0));
-    kernel.store(1);
-    kernel.store(1);
-}
-
-/// Lets some steps pass. The CPU answers interrupts.
-fn pause(kernel: &Kernel, steps: u32) {
-    for _ in 0..steps {
-        kernel.hardware().step();
+    #[test]
+    fn random_programs_break_no_rule() {
+        for scenario in random() {
+            // The memory manager takes ten times as many steps.
+            let schedules = if scenario.manager.is_some() { 100 } else { 1000 };
+            let checked = check(scenario, &[], 0, schedules, true);
+            assert_eq!(checked.verdict, Verdict::Holds, "{}", scenario.name);
+        }
     }
-}
 
-fn unmaps(kernel: &Kernel) {
-    kernel.unmap(&kernel.space(0), 1..2);
+    #[test]
+    fn without_a_guard_the_named_rule_breaks() {
+        for scenario in all() {
+            for (removed, rules) in scenario.guards {
+                let checked = check(scenario, removed, 0, MOST, false);
+                let without = format!("{} without {}", scenario.name, names(removed));
+                let Verdict::Broken(found) = checked.verdict else {
+                    panic!("{without}: {:?} after {} schedules", checked.verdict, checked.schedules);
+                };
+                assert!(rules.contains(&found.rule), "{without}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_guard_and_every_promise_has_a_scenario_that_misses_it_alone() {
+        let alone = all().flat_map(|scenario| scenario.guards).filter(|(removed, _)| removed.len() == 1);
+        let missed: BTreeSet<String> = alone.map(|(removed, _)| names(removed)).collect();
+        // The requests themselves carry what the sender stored, as long as accesses are consistent.
+        let carried = Promise::InterruptCarries;
+        let promises = PROMISES.into_iter().filter(|promise| *promise != carried).map(Removed::Promise);
+        let managers = ceasefire_memory::sabotage::Guard::ALL.into_iter().map(Removed::Manager);
+        for removed in Guard::ALL.into_iter().map(Removed::Guard).chain(managers).chain(promises) {
+            assert!(missed.contains(&removed.name()), "{} has no scenario", removed.name());
+        }
+        let other = [Removed::Promise(carried), Removed::Promise(Promise::Consistent)];
+        assert!(all().any(|scenario| scenario.guards.iter().any(|(removed, _)| *removed == other)));
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let names: BTreeSet<&str> = all().map(|scenario| scenario.name).collect();
+        assert_eq!(names.len(), all().count());
+    }
+
+    #[test]
+    fn a_history_shows_the_broken_rule_in_the_column_of_its_cpu() {
+        let scenario = all().find(|scenario| scenario.name.starts_with("A3")).expect("it is there");
+        let (removed, _) = scenario.guards[0];
+        let Verdict::Broken(found) = check(scenario, removed, 0, MOST, false).verdict else {
+            panic!("A3 holds without {}", names(removed));
+        };
+        let history = history(scenario, removed, found.seed);
+        assert!(
+            history.starts_with("  step  CPU 0 ") && history.contains("> munmap pages 1..2"),
+            "{history}"
+        );
+        let last = history.lines().last().expect("there are events");
+        assert!(last.contains(&format!("!! R1: {}", found.what)), "{history}");
+    }
 }

@@ -3,9 +3,9 @@
 use ceasefire::Schedule;
 
 use super::memory_random;
-use crate::kernel::Kernel;
-use crate::scenario::{Carried, Scenario, PLAIN};
-use crate::schedule::below;
+use crate::model::schedule::below;
+use crate::search::scenario::{Carried, Scenario, PLAIN};
+use crate::subject::kernel::Kernel;
 
 /// The operations of each CPU.
 const OPERATIONS: u32 = 8;

@@ -2,10 +2,10 @@
 
 use ceasefire::sabotage::Guard;
 
-use super::{one_huge_page, one_page, stores, stores_to, without};
-use crate::kernel::Kernel;
-use crate::rule::Rule::{R1, R2, R3, R7};
-use crate::scenario::{Scenario, PLAIN};
+use super::programs::{one_huge_page, one_page, rests, stores, stores_to, without};
+use crate::model::rule::Rule::{R1, R2, R3, R7};
+use crate::search::scenario::{Scenario, PLAIN};
+use crate::subject::kernel::Kernel;
 
 /// A small page, and a huge one behind it.
 fn both_sizes(kernel: &Kernel) {
@@ -66,7 +66,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         before: one_page,
         programs: &[
             |kernel| kernel.unmap_with_table(&kernel.space(0), 0),
-            super::rests,
+            rests,
             |kernel| kernel.discard(&kernel.space(0), 1),
         ],
         ..PLAIN

@@ -3,9 +3,9 @@
 use ceasefire::sabotage::Guard;
 use ceasefire::Schedule;
 
-use super::{one_page, stores, without};
-use crate::rule::Rule::{R1, R3, R5, R7};
-use crate::scenario::{Scenario, PLAIN};
+use super::programs::{one_page, stores, without};
+use crate::model::rule::Rule::{R1, R3, R5, R7};
+use crate::search::scenario::{Scenario, PLAIN};
 
 pub(super) static SCENARIOS: &[Scenario] = &[
     Scenario {

@@ -2,11 +2,11 @@
 
 use ceasefire::sabotage::Guard;
 
-use super::{breaking, one_page, rests, stores, without};
-use crate::kernel::Kernel;
-use crate::promise::Promise;
-use crate::rule::Rule::{R1, R2, R3};
-use crate::scenario::{Scenario, PLAIN};
+use super::programs::{breaking, one_page, rests, stores, without};
+use crate::model::promise::Promise;
+use crate::model::rule::Rule::{R1, R2, R3};
+use crate::search::scenario::{Scenario, PLAIN};
+use crate::subject::kernel::Kernel;
 
 fn unmaps_table(kernel: &Kernel) {
     kernel.unmap_with_table(&kernel.space(0), 0);

@@ -3,11 +3,13 @@
 use ceasefire::sabotage::Guard;
 use ceasefire::Schedule;
 
-use super::{breaking, one_page, pause, stores, stores_to, two_pages, unmaps, without};
-use crate::kernel::Kernel;
-use crate::promise::Promise;
-use crate::rule::Rule::{R1, R3, R4};
-use crate::scenario::{Carried, Scenario, PLAIN};
+use super::programs::{
+    breaking, one_page, pause, read_only_page, rests, stores, stores_to, two_pages, unmaps, without,
+};
+use crate::model::promise::Promise;
+use crate::model::rule::Rule::{R1, R3, R4};
+use crate::search::scenario::{Carried, Scenario, PLAIN};
+use crate::subject::kernel::Kernel;
 
 /// More spaces than a CPU has slots, each with page 1 mapped.
 fn many_spaces(kernel: &Kernel) {
@@ -46,7 +48,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         programs: &[
             |kernel| (1..3).for_each(|page| kernel.unmap(&kernel.space(0), page..page + 1)),
             |kernel| {
-                super::rests(kernel);
+                rests(kernel);
                 stores_to(kernel, 2);
             },
             |kernel| stores_to(kernel, 2),
@@ -111,7 +113,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         guards: &[(&[without(Guard::Leaving)], &[R1])],
         lazy: true,
         before: |kernel| {
-            super::read_only_page(kernel);
+            read_only_page(kernel);
             kernel.map(&kernel.space(0), 2, false);
         },
         // A debt that is entered after the flush of a tick must outlive that tick.

@@ -3,11 +3,11 @@
 use ceasefire::sabotage::Guard;
 use ceasefire::Schedule;
 
-use super::{breaking, one_page, pause, stores, unmaps, without};
-use crate::kernel::Kernel;
-use crate::promise::Promise;
-use crate::rule::Rule::{Ends, R1, R2, R3};
-use crate::scenario::{Carried, Scenario, PLAIN};
+use super::programs::{breaking, one_page, pause, rests, stores, unmaps, without};
+use crate::model::promise::Promise;
+use crate::model::rule::Rule::{Ends, R1, R2, R3};
+use crate::search::scenario::{Carried, Scenario, PLAIN};
+use crate::subject::kernel::Kernel;
 
 /// Runs another space, and then the first one.
 fn switches(kernel: &Kernel) {
@@ -102,7 +102,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         source: "Linux on IA-64, cfbb1426bd76",
         guards: &[(&[without(Guard::CatchUp)], &[R1, R3])],
         before: one_page,
-        programs: &[unmaps, super::rests],
+        programs: &[unmaps, rests],
         ..PLAIN
     },
     Scenario {

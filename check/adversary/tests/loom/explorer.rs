@@ -6,7 +6,8 @@
 //! Loom treats a sequentially consistent access as one that acquires and releases, but it models fences. So a
 //! sequentially consistent load stands after a fence, and a sequentially consistent store or read-modify-write before
 //! one. This is a little stronger than C11: such a fence also orders the accesses around it that are not sequentially
-//! consistent. The model in `check/adversary/src/ordering.rs` has no such fences and covers the difference, at random.
+//! consistent. The model in `check/adversary/src/model/ordering.rs` has no such fences and covers the difference, at
+//! random.
 //!
 //! A failed exchange is a load, which may read an old value. An access and its fence are one step.
 

@@ -6,7 +6,7 @@ use maud::{html, Markup};
 use super::super::figure::{exact, head, Figure};
 use super::super::plot::{at, whisker, Scale, WIDTH};
 use crate::number::{compact, ratio};
-use crate::replay::range;
+use crate::replay::prediction::range;
 
 /// The height of the row of a bar, and that of the bar.
 const ROW: f64 = 18.0;

@@ -5,9 +5,9 @@ use maud::html;
 
 use super::super::page::document;
 use super::bars::{self, Bar};
-use crate::diff::name;
 use crate::number::{compact, ratio};
-use crate::replay::range;
+use crate::replay::prediction::range;
+use crate::results::difference_name as name;
 
 /// The page. `command` is the command line that made it, and the names are those of the files.
 pub(crate) fn of(command: &str, recordings: [(&str, &Profile); 2], found: &[Difference]) -> String {

@@ -20,7 +20,8 @@ use super::page::document;
 use crate::args::By;
 use crate::locks::{cells, told, HEADS, SHOWN, WORDS};
 use crate::number::compact;
-use crate::replay::{advice, parts, reasons, Part, Prediction};
+use crate::replay::advice::{advice, reasons};
+use crate::replay::prediction::{parts, Part, Prediction};
 
 /// The rows of a table of processes.
 const PROCESSES: usize = 20;

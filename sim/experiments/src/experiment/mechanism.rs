@@ -45,7 +45,7 @@ impl Mechanism {
             Self::PerPage => "one flush and one round of interrupts for each page (the baseline)",
             Self::Batched => "one flush for each batch of pages, before any of them is freed",
             Self::Lazy => {
-                "no flush for pages that no CPU could store to, until a debt could matter (see --settle)"
+                "no flush for pages that no CPU could store to, until a debt could matter (see --set settle)"
             }
             Self::Broadcast => {
                 "batched, with flushes carried to other CPUs by the hardware, under global ASIDs"

@@ -1,7 +1,7 @@
 //! The memory of the host that a run takes.
 //!
 //! A run that does not fit is refused before it begins. Otherwise the host would end it after an hour, or the allocator
-//! would abort the process at once. The estimate is an upper bound from measured runs; docs/src/simulator/machine.md has the table.
+//! would abort the process at once. The estimate is an upper bound from measured runs; docs/data/host.csv has them.
 
 use super::plan::Plan;
 use crate::experiment::{Frames, RunError};

@@ -1,0 +1,84 @@
+//! Spaces and programs that many scenarios share, and short names for the things that they take away.
+
+use ceasefire::sabotage::Guard;
+
+use crate::model::promise::Promise;
+use crate::model::removed::Removed;
+use crate::subject::kernel::Kernel;
+
+/// Without a guard of the engine.
+pub(super) const fn without(guard: Guard) -> Removed {
+    Removed::Guard(guard)
+}
+
+/// On hardware that does not keep a promise.
+pub(super) const fn breaking(promise: Promise) -> Removed {
+    Removed::Promise(promise)
+}
+
+/// One space with page 1 mapped for stores.
+pub(super) fn one_page(kernel: &Kernel) {
+    let p = kernel.add_space();
+    kernel.map(&p, 1, true);
+}
+
+/// One space with pages 1 and 2 mapped for stores.
+pub(super) fn two_pages(kernel: &Kernel) {
+    one_page(kernel);
+    kernel.map(&kernel.space(0), 2, true);
+}
+
+/// One space with page 1 mapped for loads.
+pub(super) fn read_only_page(kernel: &Kernel) {
+    let p = kernel.add_space();
+    kernel.map(&p, 1, false);
+}
+
+/// One space with a huge page at page 4.
+pub(super) fn one_huge_page(kernel: &Kernel) {
+    let p = kernel.add_space();
+    kernel.map_huge(&p, 4, true);
+}
+
+/// Runs the first space and uses page 1 again and again. An entry that a load has filled serves no store.
+pub(super) fn stores(kernel: &Kernel) {
+    stores_to(kernel, 1);
+}
+
+pub(super) fn stores_to(kernel: &Kernel, page: u64) {
+    kernel.run(&kernel.space(0));
+    for _ in 0..4 {
+        kernel.store(page);
+        kernel.load(page);
+    }
+}
+
+/// Runs the first space and loads page 1 again and again.
+pub(super) fn loads(kernel: &Kernel) {
+    kernel.run(&kernel.space(0));
+    for _ in 0..6 {
+        kernel.load(1);
+    }
+}
+
+/// Runs the first space for one store, then rests in it, and comes back.
+pub(super) fn rests(kernel: &Kernel) {
+    kernel.run(&kernel.space(0));
+    kernel.store(1);
+    kernel.rest();
+    pause(kernel, 4);
+    kernel.run(&kernel.space(0));
+    kernel.store(1);
+    kernel.store(1);
+}
+
+/// Lets some steps pass. The CPU answers interrupts.
+pub(super) fn pause(kernel: &Kernel, steps: u32) {
+    for _ in 0..steps {
+        kernel.hardware().step();
+    }
+}
+
+pub(super) fn unmaps(kernel: &Kernel) {
+    kernel.unmap(&kernel.space(0), 1..2);
+}

@@ -1,0 +1,111 @@
+//! `ceasefire run`: workload files on the command line.
+
+use std::fs;
+use std::path::PathBuf;
+
+mod common;
+
+use common::{ceasefire, refused};
+
+const TEXT: &str = "\
+machines = ['1-socket']
+memory = '32 MiB'
+[sweep]
+batch = [1, 8]
+[[process]]
+name = 'worker'
+threads = 2
+mapping.heap = { size = '64 KiB', of = 'thread' }
+[[process.phase]]
+times = 20
+do = [
+    { store = 'heap', pages = 8 },
+    { madvise = 'heap', pattern = 'sequential', pages = 8, batch = '$batch' },
+]
+";
+
+/// A temporary file with this text, in a folder of its own.
+struct Workload(PathBuf);
+
+impl Workload {
+    fn new(name: &str, text: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("ceasefire-run-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a writable folder for temporary files");
+        let path = folder.join(name);
+        fs::write(&path, text).expect("writable");
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("UTF-8")
+    }
+
+    /// The results of running it.
+    fn results(&self, more: &[&str]) -> Vec<serde_json::Value> {
+        let output = ceasefire(&[&["compare", self.path(), "--repeats", "1", "--json", "-"], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        json["results"].as_array().expect("results").clone()
+    }
+}
+
+impl Drop for Workload {
+    fn drop(&mut self) {
+        let _ = self.0.parent().map(fs::remove_dir_all);
+    }
+}
+
+#[test]
+fn a_file_runs_once_for_each_variant_and_mechanism() {
+    let file = Workload::new("mine.toml", TEXT);
+    let results = file.results(&[]);
+    let of = |key: &str| results.iter().map(|result| result[key].to_string()).collect::<Vec<_>>();
+    let name = |batch: u32| format!("\"{}:batch={batch}\"", file.path());
+    assert_eq!(of("experiment"), [name(1), name(1), name(8), name(8)]);
+    assert_eq!(of("mechanism"), ["\"batched\"", "\"lazy\""].repeat(2));
+    assert_eq!(of("operations"), ["40"; 4]);
+    assert_eq!(of("faults"), ["320"; 4]);
+    let waits = results[0]["lock_wait_by_class_s"].as_object().expect("an object");
+    let sum: f64 = waits.values().filter_map(serde_json::Value::as_f64).sum();
+    assert!((sum - results[0]["lock_wait_s"].as_f64().expect("a time")).abs() < 1e-12);
+    assert_eq!(file.results(&["--machine", "milan-36", "--mechanism", "broadcast", "--seed", "2"]).len(), 2);
+}
+
+#[test]
+fn a_built_in_workload_runs_by_name_and_a_copy_of_it_has_no_published_figures() {
+    let output = ceasefire(&[
+        "run",
+        "mmap-read",
+        "--machine",
+        "1-socket",
+        "--scale",
+        "1/256",
+        "--repeats",
+        "1",
+        "--json",
+        "-",
+    ]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let original = &json["results"][1];
+    assert!(original["published"].as_object().is_some_and(|figures| !figures.is_empty()));
+    let file = Workload::new("mmap-read", include_str!("../../sim/experiments/workloads/mmap-read.toml"));
+    let copy = &file.results(&["--machine", "1-socket", "--scale", "1/256"])[1];
+    assert!(copy["published"].as_object().is_some_and(serde_json::Map::is_empty));
+    for key in ["elapsed_s", "interrupts", "operations", "loads_compared", "time", "series"] {
+        assert_eq!(original[key], copy[key], "{key}");
+    }
+}
+
+#[test]
+fn a_wrong_file_is_answered_with_its_line() {
+    let message = refused(&["wasm-pol"]);
+    assert!(message.contains("did you mean 'wasm-pool'?") && !message.contains("batch="), "{message}");
+    assert!(refused(&["none.toml"]).contains("none.toml: cannot read"));
+    let file = Workload::new("wrong.toml", &TEXT.replace("threads = 2", "threds = 2"));
+    let message = refused(&[file.path()]);
+    let expected = "wrong.toml:7: process[0].threds: unknown key; did you mean 'threads'?\n";
+    assert!(message.ends_with(expected), "{message}");
+    let file = Workload::new("kept.toml", TEXT);
+    assert!(refused(&["compare", file.path(), "--json", file.path()]).contains("name the same file"));
+    assert_eq!(fs::read_to_string(&file.0).expect("readable"), TEXT);
+}
