@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use ceasefire_kernel_abi::sizes::PAGE;
+
 use super::build::Images;
 use crate::test::BARE_METAL;
 
@@ -54,8 +56,6 @@ pub(super) const AARCH64: Arch = &Facts {
     lacks_broadcasts: None,
     is_simulated: false,
 };
-
-const PAGE: u64 = 4096;
 
 /// All, in the order of `--check`.
 pub(super) const ALL: &[Arch] = &[X86_64, AARCH64];

@@ -94,9 +94,8 @@ fn boot_once(
 /// Makes every run that ended well on the simulator too.
 fn simulate(workspace: &Workspace, reports: &mut [Report]) -> Result<(), Failure> {
     for report in reports.iter_mut().filter(|report| report.is_done()) {
-        let frames = report.number("frames").filter(|frames| *frames > 0.0).ok_or_else(|| {
-            Failure::new("the kernel's RESULT lacks the number of frames, which the simulator needs")
-        })?;
+        let frames = report.number("frames").filter(|frames| *frames > 0.0);
+        let frames = frames.ok_or_else(|| Failure::new("the kernel's RESULT lacks the number of frames"))?;
         report.simulated = Some(simulate::simulate(workspace, &report.run, frames as u64)?);
     }
     Ok(())

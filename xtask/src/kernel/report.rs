@@ -81,16 +81,12 @@ impl Report {
     }
 }
 
-fn without(run: &Run) -> Option<&'static str> {
-    run.kernel.without.map(Without::name)
-}
-
 /// The first difference between the run in the kernel's result and the run that was requested, if any.
 fn differs(run: &Run, fields: &Map<String, Value>) -> Option<String> {
     let Run { arch, cpus, kernel, .. } = run;
     let asked = json!({
         "arch": arch.name, "program": kernel.program, "mechanism": kernel.mechanism.name(), "cpus": cpus,
-        "nodes": kernel.nodes, "seed": kernel.seed, "max_age_ms": kernel.max_age, "without": without(run),
+        "nodes": kernel.nodes, "seed": kernel.seed, "max_age_ms": kernel.max_age, "without": kernel.without.map(Without::name),
     });
     asked.as_object()?.iter().find_map(|(name, asked)| {
         let ran = fields.get(name).filter(|ran| *ran != asked)?;

@@ -1,7 +1,6 @@
 //! The fuzzer, on each target of `check/fuzz/`. It begins with the inputs that the tests keep, and with files of the tree.
 
 use std::fs;
-use std::process::Command;
 
 use super::searches::grouped;
 use super::{toolchain, Done, Extent};
@@ -36,7 +35,8 @@ const SECONDS: (u64, u64) = (600, 60);
 
 pub(super) fn run(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
     toolchain::ensure()?;
-    ensure_cargo_fuzz()?;
+    // It does nothing if that version is installed.
+    failure::run(workspace.cargo("install cargo-fuzz --locked --version").arg(CARGO_FUZZ))?;
     let seconds = extent.choose(SECONDS.0, SECONDS.1);
     let (mut all, mut failed) = (0, Vec::new());
     for target in &TARGETS {
@@ -68,17 +68,6 @@ fn fuzz(workspace: &Workspace, target: &Target, seconds: u64) -> Result<u64, Fai
     let inputs = text.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
     let inputs = inputs.and_then(|number| number.trim().parse().ok()).filter(|inputs| *inputs > 0);
     inputs.ok_or_else(|| Failure::new(format!("the fuzzer tried no input of {}", target.name)))
-}
-
-fn ensure_cargo_fuzz() -> Result<(), Failure> {
-    let version = Command::new("cargo").args(["fuzz", "--version"]).output();
-    let installed = version.is_ok_and(|output| {
-        String::from_utf8_lossy(&output.stdout).split_whitespace().any(|word| word == CARGO_FUZZ)
-    });
-    if installed {
-        return Ok(());
-    }
-    failure::run(Command::new("cargo").args(["install", "cargo-fuzz", "--version", CARGO_FUZZ, "--locked"]))
 }
 
 #[cfg(test)]
