@@ -70,12 +70,13 @@ fn drawn(figures: &[Value], [_, ink, quiet, rule, published, ours]: [&str; 6]) -
             |value: &Value, key| value.as_f64().filter(|ratio| *ratio >= 1.0).ok_or_else(|| lacks(key));
         let paper = ratio(&figure["published"], "published")?;
         let (low, high) = (ratio(&figure["ours"][0], "ours")?, ratio(&figure["ours"][1], "ours")?);
-        let band = if low < high { format!("{low} to {high}") } else { low.to_string() };
+        let shown = |ratio: f64| if ratio < 10.0 { format!("{ratio:.2}") } else { format!("{ratio:.1}") };
+        let band = if low < high { format!("{} to {}", shown(low), shown(high)) } else { shown(low) };
         let top = TOP + PAIR * f64::from(number);
         let (head, name, workload) = (top + 20.0, word("paper")?, word("workload")?);
         lines.push(format!(r#"<text y="{head}"><tspan font-weight="600">{name}</tspan>: {workload}</text>"#));
         for (name, y, colour, [low, high], text) in [
-            ("the paper", top + 26.0, published, [paper, paper], paper.to_string()),
+            ("the paper", top + 26.0, published, [paper, paper], shown(paper)),
             ("simulated", top + 44.0, ours, [low, high], band),
         ] {
             // The bar is solid up to the low end of a band and faint from there to its high end.
