@@ -128,3 +128,20 @@ impl Workspace {
         Ok(names.split_terminator('\0').map(PathBuf::from).filter(exists).collect())
     }
 }
+
+/// Installs a toolchain with these components and the library for these targets, where any of them is missing.
+pub(crate) fn toolchain(channel: &str, components: &[&str], targets: &[&str]) -> Result<(), Failure> {
+    let list = ["component", "list", "--installed", "--toolchain", channel];
+    let installed = Command::new("rustup").args(list).output();
+    let installed = installed.map_or_else(|_| Vec::new(), |output| output.stdout);
+    let installed = String::from_utf8_lossy(&installed);
+    let has = |component: &str| installed.lines().any(|line| line.starts_with(component));
+    let has_target = |target: &&str| has(&format!("rust-std-{target}"));
+    if components.iter().all(|component| has(component)) && targets.iter().all(has_target) {
+        return Ok(());
+    }
+    let mut install = Command::new("rustup");
+    install.args(["toolchain", "install", channel, "--profile", "minimal"]);
+    install.args(components.iter().flat_map(|component| ["--component", component]));
+    failure::run(install.args(targets.iter().flat_map(|target| ["--target", target])))
+}

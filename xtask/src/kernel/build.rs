@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::arch::Arch;
-use super::options::CPUS;
+use super::options::MOST_CPUS;
 use crate::failure::{self, Failure};
 use crate::workspace::{Variant, Workspace};
 
@@ -29,12 +29,12 @@ pub(super) fn build_both(workspace: &Workspace, arch: Arch) -> Result<Builds, Fa
 
 /// Builds the images, after installing the target where it is missing; `sabotaged` so that guards can be removed.
 pub(super) fn build(workspace: &Workspace, arch: Arch, sabotaged: bool) -> Result<Images, Failure> {
-    let target = arch.target();
+    let target = arch.target;
     ensure_target(workspace, target)?;
     let line = format!("build --profile checked --package ceasefire-kernel --package ceasefire-kernel-programs --target {target}");
     let mut command =
         if sabotaged { workspace.variant(Variant::Sabotage, &line) } else { workspace.cargo(&line) };
-    quietly(sized(&mut command))?;
+    failure::run(sized(&mut command))?;
     // The next build of another variant replaces the images.
     let kept =
         workspace.target.join("kernel").join(target).join(if sabotaged { "sabotaged" } else { "guarded" });
@@ -49,7 +49,7 @@ pub(super) fn build(workspace: &Workspace, arch: Arch, sabotaged: bool) -> Resul
 
 /// Has the engine built for as many CPUs as the kernel uses at most, which the kernel asserts.
 pub(crate) fn sized(command: &mut Command) -> &mut Command {
-    command.env("CEASEFIRE_MAX_CPUS", CPUS.end().to_string())
+    command.env("CEASEFIRE_MAX_CPUS", MOST_CPUS.to_string())
 }
 
 /// Installs the target, unless the compiler has a library for it, from any source.
@@ -59,11 +59,5 @@ pub(crate) fn ensure_target(workspace: &Workspace, target: &str) -> Result<(), F
     if Path::new(failure::stdout(&mut ask)?.trim()).is_dir() {
         return Ok(());
     }
-    quietly(Command::new("rustup").args(["target", "add", target]))
-}
-
-/// Runs the command without using standard output, which may be for JSON.
-fn quietly(command: &mut Command) -> Result<(), Failure> {
-    eprintln!("==> {}", failure::line(command));
-    failure::stdout(command).map(|_| ())
+    failure::run(Command::new("rustup").args(["target", "add", target]))
 }
