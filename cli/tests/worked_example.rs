@@ -28,7 +28,7 @@ fn quoted(chapter: &str) -> Vec<(Vec<&str>, Vec<&str>)> {
 #[test]
 fn the_chapter_quotes_what_the_commands_print() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    let path = format!("{root}/docs/src/worked-example.md");
+    let path = format!("{root}/docs/src/start/worked-example.md");
     let chapter = std::fs::read_to_string(&path).expect("the chapter");
     let quoted = quoted(&chapter);
     assert_eq!(quoted.len(), 6, "a replay and a diff of each program: {quoted:?}");
