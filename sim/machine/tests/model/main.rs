@@ -108,7 +108,8 @@ fn replay(path: &Path) {
 fn a_plain_memory_agrees_with_the_model() {
     let subject = || -> Rc<dyn Subject> { Rc::new(Plain::default()) };
     // A tenth of the programs: only the model can change the result.
-    let count = number("CEASEFIRE_PROGRAMS").unwrap_or_else(|| ceasefire_testing::cases(3000).into()).div_ceil(10);
+    let count =
+        number("CEASEFIRE_PROGRAMS").unwrap_or_else(|| ceasefire_testing::cases(3000).into()).div_ceil(10);
     let (tally, found) = search(count, subject);
     if let Some(found) = found {
         panic!("{}", found.shrunk(subject));
