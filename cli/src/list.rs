@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use ceasefire_experiments::{Experiment, Mechanism, EXPERIMENTS};
+use ceasefire_experiments::{Experiment, Mechanism, Overview, EXPERIMENTS};
 use ceasefire_machine::config::{builtin, Machine, Parameter, BUILTIN};
 
 use crate::args::{ListArguments, Listed};
@@ -43,7 +43,12 @@ fn experiments() -> String {
             mechanisms.join(", "),
             scale(experiment.scale),
             experiment.repeats,
-            if experiment.by_default { "by default" } else { "only if named" },
+            match experiment.overview {
+                Some(Overview { scale: size, repeats }) => {
+                    format!("in the overview too, at scale {} with {repeats} seeds", scale(size))
+                }
+                None => "only if named".into(),
+            },
         );
     }
     text
@@ -64,7 +69,7 @@ fn names() -> Result<String, Failure> {
         text.push('\n');
     };
     let experiment = |one: &Experiment| {
-        let named = if one.by_default { "" } else { " (only if named)" };
+        let named = if one.overview.is_some() { "" } else { " (only if named)" };
         (one.name.to_owned(), format!("{}{named}", one.description))
     };
     list("Experiments", "experiments", EXPERIMENTS.iter().map(experiment).collect());

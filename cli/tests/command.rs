@@ -555,7 +555,7 @@ fn the_lists_are_complete() {
                 "milan-36, milan-72",
                 "tiered-inference\n",
                 "xeon-6430-cxl",
-                "runs: by default",
+                "runs: in the overview too",
                 "write-heavy\n",
                 "fork-heavy\n",
                 "allocation-latency\n",

@@ -1,4 +1,4 @@
-//! `ceasefire run`: workload files on the command line.
+//! Workload files on the command line, which `run` names as well as `compare`.
 
 use std::fs;
 use std::path::PathBuf;

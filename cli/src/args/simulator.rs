@@ -10,7 +10,7 @@ use super::value::{at_least, cpus, scale, seed, some};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
-    /// The experiments or workload files [default: the experiments that run by default]
+    /// The experiments or workload files [default: an overview of the papers, within 40 seconds on two cores]
     #[arg(value_name = "EXPERIMENT|FILE")]
     pub(crate) experiments: Vec<String>,
     #[command(flatten)]

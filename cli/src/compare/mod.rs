@@ -7,7 +7,7 @@ mod selection;
 mod sensitivity;
 mod uncertainty;
 
-use ceasefire_experiments::{compare, Report};
+use ceasefire_experiments::{compare, Plan, Report};
 
 use crate::args::{CompareArguments, Settings};
 use crate::failure::{complain, Done, Failure};
@@ -40,7 +40,14 @@ pub(crate) fn run(arguments: &CompareArguments, word: Word) -> Done {
     for line in skipped {
         complain(&format!("skipped: {line}"));
     }
-    let Runs { plans, mut reports, failed } = run_all(plans, arguments.manner.jobs, arguments.manner.quiet);
+    let mut printed = Ok(());
+    let show = |plans: &[Plan], mut reports: Vec<Report>| {
+        compare(&mut reports);
+        let table = output.table_of(plans, &reports);
+        printed = Failure::both(std::mem::replace(&mut printed, Ok(())), table);
+    };
+    let Runs { plans, mut reports, failed } =
+        run_all(plans, arguments.manner.jobs, arguments.manner.quiet, show);
     if reports.is_empty() {
         return failed;
     }
@@ -54,7 +61,7 @@ pub(crate) fn run(arguments: &CompareArguments, word: Word) -> Done {
     }
     let written = output.write(&plans, &reports, &sure);
     // A broken rule matters most, then a failed run, then incomplete output.
-    Failure::both(sound(&reports), Failure::both(failed, written))
+    Failure::both(sound(&reports), Failure::both(failed, Failure::both(printed, written)))
 }
 
 /// Fails if a rule was broken or a load was wrong.

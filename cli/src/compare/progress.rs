@@ -99,6 +99,11 @@ impl Progress {
         Bar { progress: self, number, shown: bar }
     }
 
+    /// Runs `body`, which prints, while no bar is on the screen.
+    pub(crate) fn suspend<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.bars.suspend(body)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use ceasefire_experiments::{pool, Host, Plan, Report, RunError};
@@ -17,19 +18,31 @@ pub(super) struct Runs {
     pub(super) failed: Done,
 }
 
-/// Executes all runs. A failed run does not stop the others, since they may have taken hours.
+/// Executes all runs. A failed run does not stop the others, since they may have taken hours. `show` gets the runs of
+/// each experiment and machine that succeeded, one after the other, as soon as they and all before them have ended.
 ///
 /// # Panics
 /// If a run panics, once all threads have ended.
-pub(super) fn run_all(plans: Vec<Plan>, jobs: Option<u16>, quiet: bool) -> Runs {
+pub(super) fn run_all(
+    plans: Vec<Plan>,
+    jobs: Option<u16>,
+    quiet: bool,
+    show: impl FnMut(&[Plan], Vec<Report>) + Send,
+) -> Runs {
     let progress = Progress::new(plans.len(), quiet);
     let host = Host::new();
+    let shown = Mutex::new(Shown { ended: plans.iter().map(|_| None).collect(), next: 0, show });
     let run = |number: u64| {
         let index = number as usize;
         let plan = &plans[index];
         let _admitted = host.admit(plan);
         let bar = progress.begin(index, plan);
-        Some(plan.run(|part| bar.set(part)))
+        let result = plan.run(|part| bar.set(part));
+        drop(bar);
+        let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.ended[index] = Some(result.as_ref().ok().cloned());
+        progress.suspend(|| shown.advance(&plans));
+        Some(result)
     };
     let results = thread::scope(|scope| {
         scope.spawn(|| progress.write_lines());
@@ -49,6 +62,41 @@ pub(super) fn run_all(plans: Vec<Plan>, jobs: Option<u16>, quiet: bool) -> Runs 
         }
     }
     runs
+}
+
+/// The runs that have ended, and those that are shown.
+struct Shown<F> {
+    /// The report of each run that has ended; the inner option is empty if the run failed.
+    ended: Vec<Option<Option<Report>>>,
+    /// The first run that is not shown.
+    next: usize,
+    show: F,
+}
+
+impl<F: FnMut(&[Plan], Vec<Report>)> Shown<F> {
+    /// Shows each experiment and machine whose runs, and all before them, have ended.
+    fn advance(&mut self, plans: &[Plan]) {
+        while let Some(lead) = plans.get(self.next) {
+            let same = |plan: &&Plan| {
+                (plan.experiment.name, &plan.machine.name) == (lead.experiment.name, &lead.machine.name)
+            };
+            let end = self.next + plans[self.next..].iter().take_while(same).count();
+            let group = self.next..end;
+            if self.ended[group.clone()].iter().any(Option::is_none) {
+                break;
+            }
+            let reports = self.ended[group.clone()].iter_mut().map(|report| report.take().flatten());
+            let (plans, reports): (Vec<Plan>, Vec<Report>) = plans[group]
+                .iter()
+                .zip(reports)
+                .filter_map(|(plan, report)| Some((plan.clone(), report?)))
+                .unzip();
+            if !reports.is_empty() {
+                (self.show)(&plans, reports);
+            }
+            self.next = end;
+        }
+    }
 }
 
 /// The failure of a run, with the run's name.
@@ -79,9 +127,9 @@ mod tests {
         let bad = Plan { machine: Machine { latency: Latency::uniform(1, 0), ..machine }, ..good.clone() };
         for jobs in [1, 2] {
             let plans = vec![bad.clone(), good.clone()];
-            let all = thread::spawn(move || run_all(plans, Some(jobs), false));
+            let all = thread::spawn(move || run_all(plans, Some(jobs), false, |_, _| ()));
             assert!(all.join().is_err(), "{jobs} workers");
         }
-        assert_eq!(run_all(vec![good], None, true).reports.len(), 1);
+        assert_eq!(run_all(vec![good], None, true, |_, _| ()).reports.len(), 1);
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn select(
 ) -> Result<Selection, Failure> {
     let CompareArguments { choice, manner, .. } = arguments;
     let experiments: Vec<&'static Experiment> = if arguments.experiments.is_empty() {
-        EXPERIMENTS.iter().filter(|experiment| experiment.by_default).collect()
+        EXPERIMENTS.iter().filter(|experiment| experiment.overview.is_some()).collect()
     } else {
         let found: Vec<_> =
             arguments.experiments.iter().map(|name| named(name, word)).collect::<Result<_, _>>()?;
@@ -64,7 +64,7 @@ pub(super) fn select(
     let available = available_memory();
     let (mut plans, mut skipped) = (Vec::new(), Vec::new());
     for experiment in experiments {
-        let machines: Vec<Machine> = match &choice.machine {
+        let mut machines: Vec<Machine> = match &choice.machine {
             Some(name) => vec![machine(name, &settings.changes)?],
             None => experiment
                 .machines
@@ -72,6 +72,11 @@ pub(super) fn select(
                 .map(|name| machine(name, &settings.changes))
                 .collect::<Result<_, _>>()?,
         };
+        let overview = experiment.overview.filter(|_| !named);
+        if overview.is_some() {
+            // The first table comes soon.
+            machines.sort_by_key(|machine| machine.topology.cpu_count());
+        }
         let mechanisms = if chosen.is_empty() { experiment.mechanisms } else { &chosen };
         for machine in machines {
             let machine = match choice.cpus {
@@ -83,15 +88,19 @@ pub(super) fn select(
                 None => machine,
             };
             let default = Plan::new(experiment, machine.without(&settings.without));
+            // A small machine may need more than the experiment's own scale.
+            let is_usual = default.scale <= experiment.scale;
+            let usual = overview.filter(|_| is_usual).map_or(default.scale, |overview| overview.scale);
             let plan = Plan {
                 payment: settings.settle.unwrap_or(Payment::Free),
-                scale: choice.scale.unwrap_or(default.scale),
+                scale: choice.scale.unwrap_or(usual),
                 seed: manner.seed,
                 oracle: manner.check != Check::None,
                 shadow: manner.check != Check::None,
                 ..default
             };
-            let seeds = repeated(&plan, arguments)?.into_iter();
+            let repeats = overview.map_or(experiment.repeats, |overview| overview.repeats);
+            let seeds = repeated(&plan, arguments, repeats)?.into_iter();
             for plan in seeds.flat_map(|plan| variants(&plan, mechanisms, choice, settings)) {
                 match plan.check().and_then(|()| plan.check_host(available)) {
                     Ok(()) => plans.push(plan),
@@ -128,8 +137,8 @@ pub(super) fn select(
 
 /// The run with each of its seeds. Unless all are to be checked, the checkers watch the first alone: they change no
 /// figure, and take most of the time.
-fn repeated(plan: &Plan, arguments: &CompareArguments) -> Result<Vec<Plan>, Failure> {
-    let usual = if arguments.outputs.trace.is_some() { 1 } else { plan.experiment.repeats };
+fn repeated(plan: &Plan, arguments: &CompareArguments, repeats: u16) -> Result<Vec<Plan>, Failure> {
+    let usual = if arguments.outputs.trace.is_some() { 1 } else { repeats };
     let count = arguments.manner.repeats.unwrap_or(usual);
     let most = u64::MAX - u64::from(count) + 1;
     if plan.seed > most {

@@ -79,11 +79,29 @@ impl Output {
         Some(TraceFile { path: stream.path().to_owned(), command: command_line() })
     }
 
-    /// Writes all outputs, even if one of them fails, since the runs may have taken hours.
+    /// Prints the table of one experiment on one machine, unless standard output is for a file's contents.
+    pub(crate) fn table_of(&self, plans: &[Plan], reports: &[Report]) -> Done {
+        if self.prints_file() {
+            return Ok(());
+        }
+        print(&tables::block(&cases(plans, reports), self.look()))
+    }
+
+    /// Whether standard output holds JSON or CSV alone.
+    fn prints_file(&self) -> bool {
+        [&self.json, &self.csv].into_iter().any(|text| matches!(text, Some(Text::Printed)))
+    }
+
+    fn look(&self) -> Look {
+        Look { width: terminal::width(), all: self.all }
+    }
+
+    /// Writes all outputs but the tables, even if one of them fails, since the runs may have taken hours.
     pub(crate) fn write(self, plans: &[Plan], reports: &[Report], sure: &Sure) -> Done {
         let cases = cases(plans, reports);
         let rows = rows(&cases);
         let command = command_line();
+        let (printed, look) = (self.prints_file(), self.look());
         let mut done = self.trace.map_or(Ok(()), Stream::finish);
         if let Some(page) = self.html {
             let page = page.write(html::of(&command, &cases, &rows, sure).as_bytes());
@@ -98,7 +116,6 @@ impl Output {
             let bytes = to_parquet(&columns(reports), &facts).map_err(Failure::input);
             done = Failure::both(done, bytes.and_then(|bytes| parquet.write(&bytes)));
         }
-        let mut printed = false;
         let texts = [
             (
                 self.json,
@@ -109,10 +126,7 @@ impl Output {
         for (destination, text) in texts {
             let written = match destination {
                 None => continue,
-                Some(Text::Printed) => {
-                    printed = true;
-                    text().and_then(|text| print(&String::from_utf8_lossy(&text)))
-                }
+                Some(Text::Printed) => text().and_then(|text| print(&String::from_utf8_lossy(&text))),
                 Some(Text::File(place)) => text().and_then(|text| place.write(&text)),
             };
             done = Failure::both(done, written);
@@ -120,8 +134,7 @@ impl Output {
         if printed {
             return done;
         }
-        let look = Look { width: terminal::width(), all: self.all };
-        Failure::both(done, print(&tables::of(&cases, &rows, sure, look)))
+        Failure::both(done, print(&tables::summary(&rows, sure, look)))
     }
 }
 

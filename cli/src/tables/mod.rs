@@ -27,24 +27,20 @@ pub(crate) struct Look {
     pub(crate) all: bool,
 }
 
-/// The tables of all results, and their summary.
-pub(crate) fn of(cases: &[Case], rows: &[Row], sure: &Sure, look: Look) -> String {
-    let mut text = String::new();
-    let mut at = 0;
-    while at < cases.len() {
-        let lead = cases[at].runs.first();
-        let same = |case: &&Case| {
-            let report = case.runs.first();
-            (report.experiment, &report.machine) == (lead.experiment, &lead.machine)
-        };
-        let together = &cases[at..at + cases[at..].iter().take_while(same).count()];
-        if together.iter().any(|case| case.runs.first().case() != lead.case()) {
-            text.push_str(&sweep::block(together, look));
-        } else {
-            text.push_str(&experiment::block(together, look));
-        }
-        at += together.len();
+/// The table of the results of one experiment on one machine.
+pub(crate) fn block(cases: &[Case], look: Look) -> String {
+    let mut given = cases.iter().map(|case| case.runs.first().case());
+    let lead = given.next();
+    if given.any(|case| Some(case) != lead) {
+        sweep::block(cases, look)
+    } else {
+        experiment::block(cases, look)
     }
+}
+
+/// The summary of all results, which follows their tables.
+pub(crate) fn summary(rows: &[Row], sure: &Sure, look: Look) -> String {
+    let mut text = String::new();
     if !look.all {
         text.push_str("All figures: --all, --table FILE or --json FILE.\n\n");
     }

@@ -36,6 +36,7 @@ impl KernelRanges {
     }
 
     /// Whether no flush of kernel ranges can have missed this CPU: it is online, or there was none.
+    #[cfg(not(ceasefire_checked))]
     pub(crate) fn reaches(&self, cpu: CpuId) -> bool {
         self.generation.load() == Generation::FIRST || self.online.contains(cpu)
     }

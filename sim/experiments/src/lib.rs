@@ -21,7 +21,7 @@ pub use catalogue::EXPERIMENTS;
 pub use ceasefire::{Payment, Schedule};
 pub use ceasefire_memory::LruDrain;
 pub use compare::{compare, published_field, published_names};
-pub use experiment::{Experiment, Mechanism, RunError, Sweep};
+pub use experiment::{Experiment, Mechanism, Overview, RunError, Sweep};
 pub use measurement::{Atomic, Interval, Latency, PerProcess, Series, Time};
 pub use names::{named, UnknownName, LRU_DRAINS, PAYMENTS};
 pub use published::{published, Basis, Case, Caveat, Comparison, Figure, Influences, NoFigure, Row, Side};

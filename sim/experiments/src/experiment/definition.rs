@@ -25,6 +25,15 @@ pub struct Sweep {
     pub lru_drains: Vec<LruDrain>,
 }
 
+/// The size of an experiment in the overview, which ends within 40 seconds on two cores.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Overview {
+    /// The scale, as a fraction of the paper's size.
+    pub scale: f64,
+    /// The number of runs of each case, with a seed each.
+    pub repeats: u16,
+}
+
 /// A workload with its machines, its mechanisms and its size.
 pub struct Experiment {
     /// Its name on the command line and in JSON.
@@ -45,9 +54,9 @@ pub struct Experiment {
     pub faithful_from: f64,
     /// The default number of runs of each case, with a seed each.
     pub repeats: u16,
-    /// Whether it runs when the command line names no experiment. Those without published figures must be named, which
-    /// keeps a run of all others within a minute.
-    pub by_default: bool,
+    /// Its size in the overview, if it is a part of it: the comparison when the command line names no experiment. Those
+    /// without published figures must be named.
+    pub overview: Option<Overview>,
     /// The number of nodes with CPUs that it needs.
     pub nodes: usize,
     /// Whether it measures between two moments of its run. Even then, the programs' own times cover the whole run.

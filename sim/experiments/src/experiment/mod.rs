@@ -9,7 +9,7 @@ mod mechanism;
 mod setup;
 mod started;
 
-pub use definition::{Experiment, Sweep};
+pub use definition::{Experiment, Overview, Sweep};
 pub use error::RunError;
 pub use mechanism::Mechanism;
 

@@ -33,7 +33,7 @@ use self::language::{Sweep as Varied, Workload};
 use self::layout::Layout;
 use self::variants::name_of;
 pub use self::variants::Given;
-use crate::experiment::{Experiment, Footprint, Frames, RunError, Sweep};
+use crate::experiment::{Experiment, Footprint, Frames, Overview, RunError, Sweep};
 use crate::workloads::files;
 
 impl Experiment {
@@ -49,7 +49,7 @@ impl Experiment {
             .map_err(|error| Problem::Unreadable(error.to_string()).in_file(&name))?;
         // A built-in experiment has published figures by its name.
         let own = if Self::find(&name).is_some() { format!("./{name}") } else { name.to_string() };
-        Ok(kept(experiments(&name, &own, &text, given, false)?))
+        Ok(kept(experiments(&name, &own, &text, given, None)?))
     }
 
     /// The variants of the workload that `text` describes, by the values of their parameters. Nothing is kept, so a
@@ -64,7 +64,7 @@ impl Experiment {
     /// As [`from_file`](Self::from_file), for a built-in workload file. `None`: there is no such file.
     pub(crate) fn from_built_in(name: &str, given: &Given) -> Option<Result<Vec<&'static Self>, Error>> {
         let (_, text) = files().into_iter().find(|(known, _)| *known == name)?;
-        Some(experiments(&format!("{name}.toml"), name, text, given, false).map(kept))
+        Some(experiments(&format!("{name}.toml"), name, text, given, None).map(kept))
     }
 }
 
@@ -77,9 +77,8 @@ fn kept(experiments: Vec<Experiment>) -> Vec<&'static Experiment> {
 ///
 /// # Panics
 /// If the file is not valid.
-pub(crate) fn in_tree(name: &str, text: &str, by_default: bool) -> Vec<Experiment> {
-    experiments(&format!("{name}.toml"), name, text, &[], by_default)
-        .unwrap_or_else(|error| panic!("{error}"))
+pub(crate) fn in_tree(name: &str, text: &str, overview: Option<Overview>) -> Vec<Experiment> {
+    experiments(&format!("{name}.toml"), name, text, &[], overview).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The experiments that `text` describes, called `name` and the values of their parameters. Errors name `file`.
@@ -88,17 +87,17 @@ fn experiments(
     name: &str,
     text: &str,
     given: &Given,
-    by_default: bool,
+    overview: Option<Overview>,
 ) -> Result<Vec<Experiment>, Error> {
     let experiment = |(values, workload): variants::Variant| {
         let values = &*values.leak();
         let name = if values.is_empty() { name.to_owned() } else { format!("{name}:{}", name_of(values)) };
-        Experiment { parameters: values, ..of_workload(name, Box::leak(Box::new(workload)), by_default) }
+        Experiment { parameters: values, ..of_workload(name, Box::leak(Box::new(workload)), overview) }
     };
     Ok(variants::read_all(file, text, given)?.into_iter().map(experiment).collect())
 }
 
-fn of_workload(name: String, workload: &'static Workload, by_default: bool) -> Experiment {
+fn of_workload(name: String, workload: &'static Workload, overview: Option<Overview>) -> Experiment {
     let sweep = workload.sweep.as_ref().map(|varied| {
         let sweep = |machine: &Machine| Sweep {
             threads: threads(machine, varied),
@@ -122,7 +121,7 @@ fn of_workload(name: String, workload: &'static Workload, by_default: bool) -> E
         scale: workload.scale,
         faithful_from: workload.faithful_from,
         repeats: workload.repeats,
-        by_default,
+        overview,
         nodes: 1,
         windowed: workload.measure.is_some(),
         sweep,

@@ -53,7 +53,7 @@ const EXPERIMENT: Experiment = Experiment {
     scale: 1.0 / 32.0,
     faithful_from: 0.0,
     repeats: 1,
-    by_default: false,
+    overview: None,
     nodes: 1,
     windowed: false,
     sweep: None,

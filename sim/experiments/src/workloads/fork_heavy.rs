@@ -50,7 +50,7 @@ const EXPERIMENT: Experiment = Experiment {
     scale: 1.0 / 64.0,
     faithful_from: 0.0,
     repeats: 1,
-    by_default: false,
+    overview: None,
     nodes: 1,
     windowed: true,
     sweep: None,

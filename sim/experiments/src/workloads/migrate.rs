@@ -21,7 +21,7 @@ use ceasefire_machine::{Program, Reading, Simulation};
 use ceasefire_memory::{FaultError, NodeId, Pages, HUGE_BYTES, PAGE_BYTES};
 
 use super::random::Random;
-use crate::experiment::{Experiment, Finished, Footprint, Frames, Mechanism, RunError, Setup, Started};
+use crate::experiment::{Experiment, Overview, Finished, Footprint, Frames, Mechanism, RunError, Setup, Started};
 use crate::measurement::Reference;
 
 /// The size of the range at scale 1: 4 GiB.
@@ -51,7 +51,7 @@ const EXPERIMENT: Experiment = Experiment {
     // Interrupts: 0.0003 at 1/8, 0.012 at 1. A smaller range has more of its pages under migration.
     faithful_from: 1.0,
     repeats: 2,
-    by_default: true,
+    overview: Some(Overview { scale: 1.0 / 4.0, repeats: 2 }),
     nodes: 2,
     windowed: true,
     sweep: None,
@@ -64,6 +64,7 @@ const EXPERIMENT: Experiment = Experiment {
 const EXPERIMENT_HUGE: Experiment = Experiment {
     name: "migrate-huge",
     scale: 1.0 / 8.0,
+    overview: Some(Overview { scale: 1.0 / 8.0, repeats: 2 }),
     faithful_from: 0.0,
     repeats: 5,
     description: "the workload of migrate with pages of 2 MiB, each flushed on its own",

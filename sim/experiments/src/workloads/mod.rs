@@ -11,10 +11,10 @@ mod stream;
 pub(crate) use random::Random;
 pub(crate) use stream::{Reader, Stream};
 
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Overview};
 use crate::workload_file::in_tree;
 
-/// Lists the workloads: modules in Rust, and files that run if they are named or by default.
+/// Lists the workloads: modules in Rust, and files, with their size in the overview.
 macro_rules! workloads {
     (@module rust $name:ident) => {
         mod $name;
@@ -24,10 +24,10 @@ macro_rules! workloads {
         $name::experiments()
     };
     (@experiments file $name:literal) => {
-        in_tree($name, include_str!(concat!("../../workloads/", $name, ".toml")), false)
+        in_tree($name, include_str!(concat!("../../workloads/", $name, ".toml")), None)
     };
-    (@experiments default_file $name:literal) => {
-        in_tree($name, include_str!(concat!("../../workloads/", $name, ".toml")), true)
+    (@experiments file $name:literal $overview:expr) => {
+        in_tree($name, include_str!(concat!("../../workloads/", $name, ".toml")), Some($overview))
     };
     (@text rust $name:ident) => {
         None
@@ -35,13 +35,13 @@ macro_rules! workloads {
     (@text $kind:ident $name:literal) => {
         Some(($name, include_str!(concat!("../../workloads/", $name, ".toml"))))
     };
-    ($($kind:ident $name:tt;)*) => {
+    ($($kind:ident $name:tt $(in $overview:expr)?;)*) => {
         $(workloads!(@module $kind $name);)*
 
         /// All experiments, in the order of the list.
         pub(crate) fn all() -> Vec<Experiment> {
             let mut all = Vec::new();
-            $(all.extend(workloads!(@experiments $kind $name));)*
+            $(all.extend(workloads!(@experiments $kind $name $($overview)?));)*
             all
         }
 
@@ -54,10 +54,10 @@ macro_rules! workloads {
 
 // The command line lists and runs them in this order. The last five put questions of users.
 workloads! {
-    default_file "mmap-read";
+    file "mmap-read" in Overview { scale: 1.0 / 256.0, repeats: 2 };
     rust migrate;
     rust tiered_inference;
-    default_file "tlb-flush2";
+    file "tlb-flush2" in Overview { scale: 1.0 / 256.0, repeats: 3 };
     file "tlb-flush2-processes";
     file "write-heavy";
     rust fork_heavy;

@@ -67,7 +67,7 @@ const EXPERIMENT: Experiment = Experiment {
     scale: 1.0,
     faithful_from: 0.0,
     repeats: 1,
-    by_default: false,
+    overview: None,
     nodes: 1,
     windowed: true,
     sweep: None,

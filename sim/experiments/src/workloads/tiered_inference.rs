@@ -21,7 +21,7 @@ use ceasefire_machine::{Program, Reading, Simulation};
 use ceasefire_memory::{FaultError, ObjectId, Pages, PAGE_BYTES};
 
 use super::random::Random;
-use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Setup, Started};
+use crate::experiment::{Experiment, Finished, Footprint, Mechanism, Overview, RunError, Setup, Started};
 use crate::measurement::Verdict;
 
 /// The number of models that run at a time.
@@ -68,7 +68,7 @@ const EXPERIMENT: Experiment = Experiment {
     // Run time: 0.95 at 1/256, 0.995 at 1/32. Larger runs take days.
     faithful_from: 1.0,
     repeats: 3,
-    by_default: true,
+    overview: Some(Overview { scale: 1.0 / 256.0, repeats: 2 }),
     mechanisms: &[Mechanism::Batched, Mechanism::Lazy],
     parameters: &[],
     scale: 1.0 / 256.0,
