@@ -240,8 +240,9 @@ fn an_experiment_that_was_not_named_and_cannot_run_is_skipped_with_a_line() {
 #[test]
 fn nodes_without_cpus_are_skipped() {
     let mut text = include_str!("../../sim/machine/machines/2-socket-intel.toml").to_owned();
-    let node = "    { cpus = 32,";
-    let far = "    { cpus = 0, memory = { value = 64, unit = \"GiB\", source = \"invented\" } },\n";
+    let node = "[[topology.nodes]]\n";
+    let far =
+        "[[topology.nodes]]\ncpus = 0\nmemory = { value = 64, unit = \"GiB\", source = \"invented\" }\n\n";
     text.insert_str(text.find(node).expect("a node"), far);
     let folder = Folder::new();
     let file = folder.write("far.toml", &text);

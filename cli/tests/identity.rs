@@ -42,7 +42,8 @@ fn replaced(from: &str, to: &str) -> String {
 
 #[test]
 fn a_copy_with_one_cost_changed_has_no_published_figure_and_no_label() {
-    let Outputs { table, json, page, cells } = run(&replaced("lock = { value = 20,", "lock = { value = 21,"));
+    let Outputs { table, json, page, cells } =
+        run(&replaced("[costs.lock]\nvalue = 20", "[costs.lock]\nvalue = 21"));
     for result in json["results"].as_array().expect("a list") {
         assert_eq!(result["machine"], "1-socket", "under the same name");
         assert_eq!((&result["published"], &result["built_in"]), (&json!({}), &Value::Null));
