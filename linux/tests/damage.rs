@@ -6,6 +6,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use crate::reader::Trace;
 use ceasefire::Schedule;
 use ceasefire_linux::difference::Profile;
 use ceasefire_linux::export::export;
@@ -13,10 +14,6 @@ use ceasefire_linux::recording::Recording;
 use ceasefire_linux::replay::{replay, Mechanism};
 use proptest::prelude::*;
 use proptest::sample::Index;
-use reader::Trace;
-
-#[path = "../../sim/perfetto/tests/reader/mod.rs"]
-mod reader;
 
 /// One thing that happens to a file.
 #[derive(Debug, Clone)]

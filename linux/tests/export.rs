@@ -4,16 +4,13 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use crate::reader::{Slice, Trace};
 use ceasefire_linux::events::{Event, FlushReason, Kind, Name, Names, Spelled, SystemCall, Work};
 use ceasefire_linux::export::export;
 use ceasefire_linux::kernel::threads::Threads;
 use ceasefire_linux::observer::{Observer, Sink};
 use ceasefire_linux::recording::{Facts, Recording, RecordingError, Row, Writer};
 use ceasefire_linux::shootdowns::Shootdown;
-use reader::{Slice, Trace};
-
-#[path = "../../sim/perfetto/tests/reader/mod.rs"]
-mod reader;
 
 /// The tracks of the run and of the rate of interrupts.
 const RUN: u64 = 1;

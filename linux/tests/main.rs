@@ -5,5 +5,7 @@ mod damage;
 mod export;
 mod guests;
 mod imports;
+#[path = "../../sim/perfetto/tests/reader/mod.rs"]
+mod reader;
 mod recordings;
 mod worked;
