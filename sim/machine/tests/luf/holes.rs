@@ -11,7 +11,7 @@ use crate::common::guards::Guard;
 #[cfg(ceasefire_sabotage)]
 use crate::common::rules;
 #[cfg(ceasefire_sabotage)]
-use crate::{fails_without, play, Played, Setup, SETTLE, SLOT};
+use super::{fails_without, play, Played, Setup, SETTLE, SLOT};
 
 /// A thread stores through a second mapping, where it faults. The fault pays at its end, if it has not paid before.
 fn pays_after_the_fault(actor: &Actor<'_>) -> Option<u64> {
