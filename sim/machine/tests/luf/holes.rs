@@ -7,11 +7,11 @@ use ceasefire_memory::Pages;
 use super::scenarios::changes_on_its_device;
 use super::{all, holds, write, Actor, NEW, OLD, PAGES};
 #[cfg(ceasefire_sabotage)]
+use super::{fails_without, play, Played, Setup, SETTLE, SLOT};
+#[cfg(ceasefire_sabotage)]
 use crate::common::guards::Guard;
 #[cfg(ceasefire_sabotage)]
 use crate::common::rules;
-#[cfg(ceasefire_sabotage)]
-use super::{fails_without, play, Played, Setup, SETTLE, SLOT};
 
 /// A thread stores through a second mapping, where it faults. The fault pays at its end, if it has not paid before.
 fn pays_after_the_fault(actor: &Actor<'_>) -> Option<u64> {

@@ -12,10 +12,10 @@ use ceasefire_memory::{
 
 use super::{all, holds, setups, write, Actor, Mapped, Way, NEW, OLD, PAGES};
 #[cfg(ceasefire_sabotage)]
+use super::{fails_without, play, Played, Setup, SETTLE, SLOT, STAMP};
+#[cfg(ceasefire_sabotage)]
 use crate::common::guards::Guard;
 use crate::common::{at, machine, now, rules, run, run_clean, Random, US};
-#[cfg(ceasefire_sabotage)]
-use super::{fails_without, play, Played, Setup, SETTLE, SLOT, STAMP};
 
 /// A program maps another file over the one it reads (Linux: `MAP_FIXED`; here `mremap` to a fixed address).
 fn maps_over(actor: &Actor<'_>) -> Option<u64> {
