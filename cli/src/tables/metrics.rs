@@ -2,6 +2,8 @@
 
 use ceasefire_experiments::{Basis, Comparison, Experiment, Latency, Repeats, Report};
 
+use crate::number::compact;
+
 /// A row: its value in a report, the published metrics that it corresponds to, and the condition for showing it.
 pub(super) struct Metric {
     pub(super) name: &'static str,
@@ -49,13 +51,15 @@ impl Metric {
     }
 
     /// Whether the row is shown for these runs: for `all`, or a headline, or a published figure that the model predicts.
+    /// A headline without a published figure is not shown if it is the same for all, as the elapsed time of runs whose
+    /// time is fixed.
     pub(super) fn is_shown(&self, experiment: &Experiment, runs: &[&Repeats], all: bool) -> bool {
         let reports = || runs.iter().flat_map(|runs| runs.all());
         let any = |test: fn(f64) -> bool| reports().any(|report| test((self.value)(report)));
         let paper = self.paper(runs[0].first());
         let is_headline = || {
             let modelled = |(name, _)| runs[0].basis(name, None) != Basis::Unmodelled;
-            self.headline || paper.is_some_and(modelled)
+            self.headline && !self.is_constant(runs) || paper.is_some_and(modelled)
         };
         let is_something = || any(|value| value.abs() > 0.0) || paper.is_some();
         let is_known = match self.shown {
@@ -65,6 +69,12 @@ impl Metric {
             Shown::Always => true,
         };
         is_known && (all || is_headline())
+    }
+
+    /// Whether several cases have the same median, as far as it is shown.
+    fn is_constant(&self, runs: &[&Repeats]) -> bool {
+        let shown = |runs: &&Repeats| runs.interval(self.value).map(|value| compact(value.median));
+        runs.len() > 1 && runs.iter().all(|other| shown(other) == shown(&runs[0]))
     }
 }
 
