@@ -54,7 +54,7 @@ fn the_proposed_mechanism_is_compared_with_the_paper() {
 fn another_mechanism_does_not_predict_the_papers_figure() {
     let (text, page) = run("batched,all", &["--threads", "4"]);
     assert_eq!(ours(&text)[2], "all", "{text}");
-    assert!(text.contains(" median published ours\n"), "nothing differs from the paper: {text}");
+    assert!(text.contains(" median published  ours\n"), "nothing differs from the paper: {text}");
     assert!(page.contains("class=\"other all\" x=") && page.contains("A mechanism's name"));
     let (_, page) = run("batched,all", &["--threads", "1,4"]);
     assert!(page.contains("broadcast, published") && !page.contains("all, published"));

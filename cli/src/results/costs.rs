@@ -103,10 +103,10 @@ fn whole(report: &Report) -> f64 {
         + time.idle_s
 }
 
-/// A part in percent, with two digits where it is small.
+/// A part in percent, with a decimal where it is near none or all.
 fn percent(part: f64) -> String {
     let percent = 100.0 * part;
-    if percent.abs() < 9.95 {
+    if percent < 9.95 || percent > 99.0 {
         let text = format!("{percent:.1}");
         format!("{}%", text.strip_suffix(".0").unwrap_or(&text))
     } else {
