@@ -1,8 +1,6 @@
 //! `ceasefire check`: its table, its timelines and what it refuses.
 
-mod common;
-
-use common::{ceasefire, command, refusal};
+use crate::common::{ceasefire, command, refusal};
 
 fn output(arguments: &[&str]) -> (Option<i32>, String) {
     let output = ceasefire(&[&["check"], arguments].concat());

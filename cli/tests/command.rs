@@ -6,9 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-mod common;
-
-use common::{ceasefire, command, json, printed, refused, results, unwrapped, Folder};
+use crate::common::{ceasefire, command, json, printed, refused, results, unwrapped, Folder};
 
 /// A quick run, whose machine has published figures.
 const QUICK: &[&str] = &["mmap-read", "--machine", "1-socket", "--scale", "0.003", "--repeats", "1"];
@@ -242,8 +240,9 @@ fn an_experiment_that_was_not_named_and_cannot_run_is_skipped_with_a_line() {
 #[test]
 fn nodes_without_cpus_are_skipped() {
     let mut text = include_str!("../../sim/machine/machines/2-socket-intel.toml").to_owned();
-    let node = "    { cpus = 32,";
-    let far = "    { cpus = 0, memory = { value = 64, unit = \"GiB\", source = \"invented\" } },\n";
+    let node = "[[topology.nodes]]\n";
+    let far =
+        "[[topology.nodes]]\ncpus = 0\nmemory = { value = 64, unit = \"GiB\", source = \"invented\" }\n\n";
     text.insert_str(text.find(node).expect("a node"), far);
     let folder = Folder::new();
     let file = folder.write("far.toml", &text);
@@ -365,8 +364,8 @@ fn the_output_ends_with_a_summary_that_fits_80_columns() {
     let (_, last) = text.split_once("\nAll results ").expect("the table of all results");
     let rows: Vec<Vec<&str>> = last.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
     // No paper measured such small machines.
-    let named = rows.iter().filter(|row| row.get(1) == Some(&"on"));
-    let names: Vec<[&str; 2]> = named.map(|row| [row[0], row[2].trim_end_matches(':')]).collect();
+    let headings = rows.iter().filter(|row| row.get(1) == Some(&"on"));
+    let names: Vec<[&str; 2]> = headings.map(|row| [row[0], row[2].trim_end_matches(':')]).collect();
     assert_eq!(
         names,
         [
@@ -666,18 +665,18 @@ fn output_without_a_reader_is_no_error() {
     for arguments in
         [&run[..], &[&run[..], &["--json", "-"]].concat(), &["list", "machines"], &["man"], &["--help"]]
     {
-        let mut command = common::command();
+        let mut command = crate::common::command();
         let child = command.args(arguments).stdout(broken_pipe()).stderr(Stdio::piped()).spawn();
         let output = child.and_then(std::process::Child::wait_with_output).expect("it ends");
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
         assert!(output.stderr.is_empty(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
-    let mut command = common::command();
+    let mut command = crate::common::command();
     let status = command.args(["compare", "bad"]).stderr(broken_pipe()).status().expect("it ends");
     assert_eq!(status.code(), Some(2), "an error without a reader is still an error");
     #[cfg(target_os = "linux")]
     {
-        let mut command = common::command();
+        let mut command = crate::common::command();
         let traced = command.args(&run).args(["--trace", "/dev/stdout", "--json", "-"]);
         let child = traced.stdout(broken_pipe()).stderr(Stdio::piped()).spawn();
         let output = child.and_then(std::process::Child::wait_with_output).expect("it ends");

@@ -8,9 +8,7 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;
 
-mod common;
-
-use common::{ceasefire, json, printed, refused, Folder};
+use crate::common::{ceasefire, json, printed, refused, Folder};
 
 const RUN: &[&str] = &["mmap-read", "--machine", "1-socket", "--scale", "0.003"];
 
@@ -144,7 +142,7 @@ fn ctrl_c_leaves_the_earlier_files_and_nothing_beside_them() {
     let run = ["mmap-read", "--machine", "1-socket", "--scale", "1", "--mechanism", "per-page", "--quiet"];
     let watch = init(CreateFlags::CLOEXEC).expect("Linux watches folders");
     add_watch(&watch, folder.path(), WatchFlags::MODIFY).expect("the folder is there");
-    let mut command = common::command();
+    let mut command = crate::common::command();
     let mut child = command
         .args(run)
         .args(outputs)

@@ -1,8 +1,6 @@
 //! `ceasefire fit` prints the fitted numbers and writes them into a machine file.
 
-mod common;
-
-use common::{ceasefire, refused, Folder};
+use crate::common::{ceasefire, refused, Folder};
 
 const SMALL: [&str; 3] = ["--scale", "0.002", "--quiet"];
 

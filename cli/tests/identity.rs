@@ -4,9 +4,7 @@ use std::fs;
 
 use serde_json::{json, Value};
 
-mod common;
-
-use common::{printed, Folder};
+use crate::common::{printed, Folder};
 
 const MACHINE: &str = include_str!("../../sim/machine/machines/1-socket.toml");
 
@@ -44,7 +42,8 @@ fn replaced(from: &str, to: &str) -> String {
 
 #[test]
 fn a_copy_with_one_cost_changed_has_no_published_figure_and_no_label() {
-    let Outputs { table, json, page, cells } = run(&replaced("lock = { value = 20,", "lock = { value = 21,"));
+    let Outputs { table, json, page, cells } =
+        run(&replaced("[costs.lock]\nvalue = 20", "[costs.lock]\nvalue = 21"));
     for result in json["results"].as_array().expect("a list") {
         assert_eq!(result["machine"], "1-socket", "under the same name");
         assert_eq!((&result["published"], &result["built_in"]), (&json!({}), &Value::Null));
@@ -88,7 +87,7 @@ fn another_number_of_cpus_is_another_machine() {
     let run = ["mmap-read", "--machine", "1-socket", "--scale", "0.003", "--repeats", "1", "--check=none"];
     let run = [&run[..], &["--mechanism", "batched", "--cpus"]].concat();
     for (cpus, built_in) in [("8", json!("1-socket")), ("4", Value::Null)] {
-        let result = common::results(&[&run[..], &[cpus]].concat()).remove(0);
+        let result = crate::common::results(&[&run[..], &[cpus]].concat()).remove(0);
         assert_eq!(result["built_in"], built_in, "{cpus}");
         assert_eq!(
             result["published"].as_object().is_some_and(serde_json::Map::is_empty),

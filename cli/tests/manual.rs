@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-mod common;
-
-use common::ceasefire;
+use crate::common::ceasefire;
 
 /// The standard output of a command that succeeds and says nothing else.
 fn printed(arguments: &[&str]) -> String {

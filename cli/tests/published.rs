@@ -3,9 +3,7 @@
 
 use std::fs;
 
-mod common;
-
-use common::{printed, Folder};
+use crate::common::{printed, Folder};
 
 /// Runs `tlb-flush2` on `milan-72` and returns its output and the page.
 fn run(mechanisms: &str, more: &[&str]) -> (String, String) {

@@ -2,9 +2,7 @@
 
 use serde_json::Value;
 
-mod common;
-
-use common::{json, printed};
+use crate::common::{json, printed};
 
 const RUN: &[&str] =
     &["mmap-read", "--machine", "1-socket", "--scale", "0.003", "--mechanism", "per-page,batched"];

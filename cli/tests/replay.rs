@@ -1,13 +1,11 @@
 //! `ceasefire replay` on recordings of a real machine.
 
-mod common;
-
 use std::collections::BTreeSet;
 
+use crate::common::{ceasefire, refused, Folder};
 use ceasefire_linux::events::{Kind, Names};
 use ceasefire_linux::export::export;
 use ceasefire_linux::recording::{Facts, Recording, RecordingError, Writer};
-use common::{ceasefire, refused, Folder};
 use serde_json::Value;
 
 /// A recording that is kept for tests.

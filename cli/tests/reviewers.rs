@@ -2,9 +2,7 @@
 
 use serde_json::Value;
 
-mod common;
-
-use common::{printed, results};
+use crate::common::{printed, results};
 
 /// The results of an experiment, from its JSON: per-page, batched and lazy.
 fn quick_answer(experiment: &str, more: &[&str]) -> [Value; 3] {

@@ -6,9 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-mod common;
-
-use common::{command, json, printed, refusal, refused, Folder};
+use crate::common::{command, json, printed, refusal, refused, Folder};
 
 /// A study of 24 short runs.
 const STUDY: &str = r#"

@@ -1,13 +1,11 @@
 //! `ceasefire sweep --engine ray` and the process that it starts, which scripts play here. The tests of the Python
 //! package have the real one.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use common::{command, refusal, Folder};
+use crate::common::{command, refusal, Folder};
 
 const STUDY: &str =
     "experiments = ['migrate']\nmachines = ['2-socket-intel']\n[parameters]\nscale = 0.0001\ncpus = 2\n";

@@ -1,8 +1,6 @@
 //! The book's worked example: its outputs are what the commands print of the kept recordings.
 
-mod common;
-
-use common::ceasefire;
+use crate::common::ceasefire;
 
 /// The chapter's commands on kept recordings, each with the lines of output that follow it.
 fn quoted(chapter: &str) -> Vec<(Vec<&str>, Vec<&str>)> {

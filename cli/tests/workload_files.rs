@@ -1,11 +1,9 @@
-//! `ceasefire run`: workload files on the command line.
+//! Workload files on the command line, which `run` names as well as `compare`.
 
 use std::fs;
 use std::path::PathBuf;
 
-mod common;
-
-use common::{ceasefire, refused};
+use crate::common::{ceasefire, refused};
 
 const TEXT: &str = "\
 machines = ['1-socket']

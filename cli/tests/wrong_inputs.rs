@@ -5,9 +5,7 @@ use std::ffi::OsStr;
 use std::fmt::Debug;
 use std::fs;
 
-mod common;
-
-use common::{ceasefire, command, refusal, refused, Folder};
+use crate::common::{ceasefire, command, refusal, refused, Folder};
 
 const MACHINE: &str = include_str!("../../sim/machine/machines/1-socket.toml");
 
@@ -204,7 +202,7 @@ fn sizes_that_do_not_fit_are_answered_with_the_bound() {
     let least = message.trim_end().rsplit("at least ").next().expect("the least scale");
     let one =
         ["mmap-read", "--machine", "1-socket", "--mechanism", "batched", "--repeats", "1", "--check=none"];
-    common::printed(&[&one[..], &["--scale", least]].concat());
+    crate::common::printed(&[&one[..], &["--scale", least]].concat());
     let message = refused(&["compare", "mmap-read", "--machine", "1-socket", "--cpus", "8192"]);
     let most = message.trim_end().rsplit(' ').next().expect("the most CPUs");
     assert!(most.parse::<u16>().is_ok_and(|most| most > 8), "{message}");
@@ -245,32 +243,40 @@ fn arguments_that_do_not_go_together_are_refused() {
 fn wrong_machine_files_are_answered_with_the_place_and_the_bound() {
     let folder = Folder::new();
     for (from, to, parts) in [
-        ("lock = { value = ", "lock = { value = -", &["costs.lock.value: -20 ns", "0 to 1000 ms"][..]),
-        ("lock = { value = 20", "lock = { value = 1e30", &["costs.lock.value", "0 to 1000 ms"]),
-        ("lock = { value = 20", "lock = { value = nan", &["nan: must be a finite number"]),
-        ("lock = { value = 20", "lock = { value = \"20\"", &["expected a number, found a text"]),
-        ("lock = { value = 20, unit = \"ns\"", "lock = { value = 20, unit = \"lines\"", &["one of ps, ns, us, ms"]),
-        ("\nlock = {", "\n# lock = {", &["costs.lock: missing"]),
-        ("[costs]", "[costs]\nlock = 1", &["duplicate key"]),
-        ("cpus = 8,", "cpus = 0,", &["0 CPUs: must be 1 to 8192 CPUs"]),
-        ("cpus = 8,", "cpus = 8193,", &["topology.nodes[0].cpus: 8193: must be 0 to 8192"]),
-        ("cpus = 8,", "cpus = 4,", &["matrix of 8 CPUs: must be of 4"]),
-        ("memory = { value = 8,", "memory = { value = 0,", &["0 B: must be at least 4096 B"]),
-        ("memory = { value = 8,", "memory = { value = 8e8,", &["0 to 1024 TiB"]),
+        ("[costs.lock]\nvalue = ", "[costs.lock]\nvalue = -", &["costs.lock.value: -20 ns", "0 to 1000 ms"][..]),
+        ("[costs.lock]\nvalue = 20", "[costs.lock]\nvalue = 1e30", &["costs.lock.value", "0 to 1000 ms"]),
+        ("[costs.lock]\nvalue = 20", "[costs.lock]\nvalue = nan", &["nan: must be a finite number"]),
+        ("[costs.lock]\nvalue = 20", "[costs.lock]\nvalue = \"20\"", &["expected a number, found a text"]),
+        (
+            "[costs.lock]\nvalue = 20\nunit = \"ns\"",
+            "[costs.lock]\nvalue = 20\nunit = \"lines\"",
+            &["one of ps, ns, us, ms"],
+        ),
+        ("[costs.lock]", "[costs.unused]", &["costs.lock: missing"]),
+        ("[costs.lock]", "[costs.access]", &["duplicate key"]),
+        ("cpus = 8\n", "cpus = 0\n", &["0 CPUs: must be 1 to 8192 CPUs"]),
+        ("cpus = 8\n", "cpus = 8193\n", &["topology.nodes[0].cpus: 8193: must be 0 to 8192"]),
+        ("cpus = 8\n", "cpus = 4\n", &["matrix of 8 CPUs: must be of 4"]),
+        ("memory]\nvalue = 8", "memory]\nvalue = 0", &["0 B: must be at least 4096 B"]),
+        ("memory]\nvalue = 8", "memory]\nvalue = 8e8", &["0 to 1024 TiB"]),
         ("unit = \"GiB\"", "unit = \"GB\"", &["one of B, KiB, MiB, GiB, TiB"]),
-        ("[tlb]", "[tlb", &["machine.toml:17: ", "expected `]`"]),
+        ("[tlb.l1]", "[tlb.l1", &["machine.toml:23: ", "expected `]`"]),
         ("name = \"1-socket\"", "name = \"\"", &["name: \"\": must be a text that is not blank"]),
         ("name = \"1-socket\"", "name = 1", &["name: expected a text, found a whole number"]),
         ("name = \"1-socket\"", "", &["name: missing"]),
-        ("entries = 64, ways = 4", "entries = 64, ways = 5", &["must be a power of two of sets"]),
-        ("entries = 64, ways = 4", "entries = 0, ways = 4", &["must be 1 to 65536 entries"]),
+        ("entries = 64\nways = 4", "entries = 64\nways = 5", &["must be a power of two of sets"]),
+        ("entries = 64\nways = 4", "entries = 0\nways = 4", &["must be 1 to 65536 entries"]),
         ("matrix = \"", "matrix = \"un", &["latency.matrix", "a file, relative", "or one of amd-epyc"]),
         ("matrix = ", "uniform = 3\nmatrix = ", &["must be one of the two"]),
         ("matrix = ", "cells = ''\nmatrix = ", &["`cells` beside `matrix`", "must be one of the two"]),
         ("tier = 0", "tier = 1", &["tier 1: must be the tier of a node, one of 0"]),
-        ("slowdown = { value = 160", "slowdown = { value = 20", &["20: must be 100 to 1000"]),
-        ("apart = { value = 1,", "apart = { value = 9,", &["smt.apart.value: 9: must be 1 to 8"]),
-        ("residency = { value = 2,", "residency = { value = 700,", &["must be a deeper state than the one before"]),
+        ("[smt.slowdown]\nvalue = 160", "[smt.slowdown]\nvalue = 20", &["20: must be 100 to 1000"]),
+        ("[smt.apart]\nvalue = 1\n", "[smt.apart]\nvalue = 9\n", &["smt.apart.value: 9: must be 1 to 8"]),
+        (
+            "[idle.residency]\nvalue = 2\n",
+            "[idle.residency]\nvalue = 700\n",
+            &["must be a deeper state than the one before"],
+        ),
         (
             "\"mmap-read user before\"",
             "\"mmap-read usr before\"",
@@ -312,7 +318,7 @@ fn a_machine_that_is_too_small_is_answered_with_the_bound() {
     let folder = Folder::new();
     // The range does not fit on a node of 2 GiB, at any scale.
     let text = include_str!("../../sim/machine/machines/2-socket-intel.toml")
-        .replace("value = 64, unit = \"GiB\"", "value = 2, unit = \"GiB\"");
+        .replace("value = 64\nunit = \"GiB\"", "value = 2\nunit = \"GiB\"");
     folder.write("narrow.toml", &text);
     let parts = ["node 0 has 2048.0 MiB", "at least 5120 MiB"];
     refuses(&folder, &["migrate", "--machine", "narrow.toml"], &parts);

@@ -126,7 +126,6 @@ impl Count {
     }
 
     pub(crate) fn at_least(&self, n: u64) {
-        // Equivalent mutant `replace < with <=`: the maximum of two equal values is either.
         if self.0.load(Ordering::Relaxed) < n {
             self.0.fetch_max(n, Ordering::Relaxed);
         }

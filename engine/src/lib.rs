@@ -196,7 +196,7 @@ impl<P: Platform> Engine<P> {
             space.id()
         );
         #[cfg(ceasefire_checked)]
-        let _ = space;
+        let _ = (self, space);
     }
 
     /// Adds up the counters of all `cpus`. It reads them while they change; the sum is exact once the machine is quiet.

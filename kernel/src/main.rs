@@ -6,7 +6,7 @@
 //!
 //! Each folder or file uses only those before it in this list:
 //!
-//! - `loader`: the information of the loader, and the kernel's options;
+//! - `loader`: the information of the loader;
 //! - `arch`: the processors, one folder for each architecture;
 //! - `patience`: how long a CPU waits before it gives up;
 //! - `serial` and `failure`: lines on the serial port, and the end of a run that failed;

@@ -14,6 +14,7 @@ pub mod export;
 mod guarded;
 pub mod import;
 pub mod kernel;
+mod latest;
 pub mod live;
 pub mod locks;
 pub mod observer;

@@ -4,8 +4,9 @@
 //! `locks` the waits, and `kernel::threads` keeps which thread belongs to which process. A [`Sink`] takes the shootdowns
 //! and the waits. All that read a recording or watch a kernel share it, so they agree on each of these.
 
-use crate::events::{Event, Names};
+use crate::events::{Event, Kind, Names};
 use crate::kernel::threads::{Thread, Threads};
+use crate::latest::Latest;
 use crate::locks::{Locks, Wait, Waits};
 use crate::recording::{Facts, Row};
 use crate::shootdowns::{Doing, Shootdown, Tally, Timeline, Totals, Tracker};
@@ -93,6 +94,8 @@ impl Sink for Sums {
 pub struct Observer<S> {
     /// The threads that are known.
     pub(crate) threads: Threads,
+    /// The thread of each CPU's latest row. `threads` knows it.
+    latest: Latest<(u32, Thread)>,
     tracker: Tracker,
     waits: Waits,
     /// That which takes shootdowns and waits.
@@ -102,7 +105,8 @@ pub struct Observer<S> {
 impl<S: Sink> Observer<S> {
     /// An observer that knows these threads.
     pub fn new(threads: Threads, sink: S) -> Self {
-        Self { threads, tracker: Tracker::default(), waits: Waits::default(), sink }
+        let (tracker, waits) = (Tracker::default(), Waits::default());
+        Self { threads, latest: Latest::new(), tracker, waits, sink }
     }
 
     /// Adds the next event of a kernel. Returns it with the process and the name of its thread, as far as threads are
@@ -117,8 +121,14 @@ impl<S: Sink> Observer<S> {
     /// Adds the next row of a recording, which tells the process and the name of its thread. Returns the CPU whose
     /// shootdown's last interrupt is now handled, if there is one.
     pub fn add(&mut self, row: &Row, names: &Names) -> Option<u32> {
-        self.threads.add(row.event.thread, Thread::of(row));
-        self.threads.learn(&row.event);
+        let Event { cpu, thread, ref kind, .. } = row.event;
+        if self.latest.is_news(cpu, (thread, Thread::of(row))) {
+            self.threads.add(thread, Thread::of(row));
+        }
+        if matches!(kind, Kind::ThreadBegan { .. } | Kind::ThreadNamed { .. }) {
+            self.threads.learn(&row.event);
+            self.latest.clear();
+        }
         self.put_together(row, names)
     }
 
@@ -168,7 +178,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::events::{Kind, Work};
+    use crate::events::Work;
     use crate::recording::{Recording, RecordingError};
 
     #[test]

@@ -1,6 +1,6 @@
 //! Damaged recordings are read as far as they go, or refused in one line. Nothing panics.
 //!
-//! `PROPTEST_CASES=100000 cargo test -p ceasefire-linux --test damage` tries more than the default.
+//! `PROPTEST_CASES=100000 cargo test -p ceasefire-linux --test recordings damage` tries more than the default.
 
 use std::fs;
 use std::io::Write as _;

@@ -437,7 +437,8 @@ fn run(machine: &Machine, steps: &[Step]) {
 #[test]
 fn random_scripts_break_no_rule() {
     for make in [Machine::by_hand, Machine::broadcasting] {
-        let config = Config { cases: 200, failure_persistence: None, ..Config::default() };
+        let config =
+            Config { cases: ceasefire_testing::cases(200), failure_persistence: None, ..Config::default() };
         let mut runner = TestRunner::new_with_rng(config, TestRunner::deterministic().new_rng());
         runner
             .run(&vec(step(), 1..60), |steps| {

@@ -598,7 +598,7 @@ fn take(rig: &Rig, programs: &mut [Program; 2], file: ObjectId, step: Step) -> R
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ceasefire_testing::cases(64), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn random_programs_see_what_they_stored(

@@ -32,7 +32,7 @@ fn held(drain: LruDrain, lru_batch: usize, pages: u64) -> Vec<u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ceasefire_testing::cases(60), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Eager: a page is free as soon as it is given back. Batched: the batch holds each page until the batch is full;
     /// then all are free.

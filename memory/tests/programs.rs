@@ -415,7 +415,7 @@ fn take(rig: &Rig, world: &Arc<Mutex<World>>, step: &Step) -> Result<(), TestCas
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ceasefire_testing::cases(500), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn programs_see_what_they_stored_and_leave_nothing(

@@ -1,7 +1,9 @@
 //! The failure of a task, and the execution of the commands that a task consists of.
 
-use std::fmt;
-use std::process::{Command, Output, Stdio};
+use std::fmt::{self, Display};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Output, Stdio};
 
 /// Why a task failed: a line for the reader, and the exit code.
 #[derive(Debug)]
@@ -31,9 +33,30 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.message)
+    }
+}
+
+/// Returns a failure of the given kind (`new`, `usage` or `inconclusive`) unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $kind:ident, $($text:tt)*) => {
+        if !$condition {
+            return Err($crate::failure::Failure::$kind(format!($($text)*)));
+        }
+    };
+}
+pub(crate) use ensure;
+
+/// Names the file or the thing that an error is about.
+pub(crate) trait At<T> {
+    fn at(self, place: impl AsRef<Path>) -> Result<T, Failure>;
+}
+
+impl<T, E: Display> At<T> for Result<T, E> {
+    fn at(self, place: impl AsRef<Path>) -> Result<T, Failure> {
+        self.map_err(|error| Failure::new(format!("{}: {error}", place.as_ref().display())))
     }
 }
 
@@ -42,7 +65,7 @@ impl fmt::Display for Failure {
 pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     let line = line(command);
     println!("==> {line}");
-    let status = command.status().map_err(|error| cannot_run(command, &error))?;
+    let status = command.status().map_err(|error| cannot_run(&line, &error))?;
     check(status, &line)
 }
 
@@ -54,7 +77,7 @@ pub(crate) fn stdout(command: &mut Command) -> Result<String, Failure> {
 
 /// Runs the command and returns both of its streams, if it succeeded.
 pub(crate) fn output(command: &mut Command) -> Result<Output, Failure> {
-    let output = command.output().map_err(|error| cannot_run(command, &error))?;
+    let output = command.output().map_err(|error| cannot_run(&line(command), &error))?;
     let failed = check(output.status, &line(command));
     if failed.is_err() {
         eprint!("{}", String::from_utf8_lossy(&output.stderr));
@@ -62,8 +85,35 @@ pub(crate) fn output(command: &mut Command) -> Result<Output, Failure> {
     failed.map(|()| output)
 }
 
+/// Runs the command, shows both of its streams as they come, and returns them, if it succeeded.
+pub(crate) fn shown(command: &mut Command) -> Result<String, Failure> {
+    let (text, status) = watched(command)?;
+    check(status, &line(command)).map(|()| text)
+}
+
+/// Runs the command, shows both of its streams as they come, and returns them with its status.
+pub(crate) fn watched(command: &mut Command) -> Result<(String, ExitStatus), Failure> {
+    let line = line(command);
+    println!("==> {line}");
+    let broken = |error| cannot_run(&line, &error);
+    let (reader, writer) = std::io::pipe().map_err(broken)?;
+    let copy = writer.try_clone().map_err(broken)?;
+    let mut child = command.stdout(writer).stderr(copy).spawn().map_err(broken)?;
+    // The command keeps its ends of the pipe until it is told otherwise, and then reading would never end.
+    command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    let mut text = String::new();
+    for bytes in BufReader::new(reader).split(b'\n') {
+        let bytes = bytes.map_err(broken)?;
+        let line = String::from_utf8_lossy(&bytes);
+        println!("{line}");
+        text += &line;
+        text.push('\n');
+    }
+    Ok((text, child.wait().map_err(broken)?))
+}
+
 /// Fails with the exit code of a command that failed.
-pub(crate) fn check(status: std::process::ExitStatus, line: &str) -> Result<(), Failure> {
+pub(crate) fn check(status: ExitStatus, line: &str) -> Result<(), Failure> {
     if status.success() {
         return Ok(());
     }
@@ -72,8 +122,8 @@ pub(crate) fn check(status: std::process::ExitStatus, line: &str) -> Result<(), 
     Err(Failure { message: format!("`{line}` failed: {status}"), code })
 }
 
-fn cannot_run(command: &Command, error: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot run `{}`: {error}", line(command)))
+fn cannot_run(line: &str, error: &std::io::Error) -> Failure {
+    Failure::new(format!("cannot run `{line}`: {error}"))
 }
 
 /// The command as typed in a shell, after the variables that are set for it.
@@ -85,15 +135,33 @@ pub(crate) fn line(command: &Command) -> String {
     variables.chain(words.map(|word| word.to_string_lossy().into_owned())).collect::<Vec<_>>().join(" ")
 }
 
+/// The last lines of the output of a machine that should have gone on.
+pub(crate) fn last_lines(output: &str, count: usize) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn shell(script: &str) -> Command {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]);
+        shell
+    }
+
     #[test]
     fn a_failing_command_hands_on_its_exit_code() {
-        let failure = run(Command::new("sh").args(["-c", "exit 7"])).unwrap_err();
+        let failure = run(&mut shell("exit 7")).unwrap_err();
         assert_eq!(failure.code(), 7);
         assert!(failure.to_string().contains("sh -c exit 7"), "{failure}");
+        assert_eq!(shown(&mut shell("exit 7")).unwrap_err().code(), 7);
+    }
+
+    #[test]
+    fn both_streams_are_read_to_their_end() {
+        assert_eq!(shown(&mut shell("echo a; echo b >&2")).unwrap(), "a\nb\n");
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! Build, test and bench tasks that cargo does not have: `cargo xtask test`, `cargo xtask bench` and others.
 //!
-//! Each task is one module with a plain function. `failure` is how a task fails, `workspace` the information of cargo
-//! and git about this repository.
+//! Each task is one module with a plain function and its options. `failure` is how a task fails, `workspace` the
+//! information of cargo and git about this repository.
 
 mod adopt;
 mod bench;
 mod failure;
 mod guests;
-mod json_file;
 mod kernel;
 mod linux;
 mod mutants;
@@ -23,47 +22,46 @@ mod workspace;
 
 use std::process::ExitCode;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::Parser;
+
 use failure::Failure;
 use workspace::Workspace;
 
-/// The list of tasks, in two parts around the kernel's own help.
-const HELP: [&str; 2] = [
-    "\
-usage: cargo xtask <task>
-
-tasks:
-  test                            all checks of a change, in order; stops at the first failure
-  adopt ostd [--stock] [--cpus N] ostd's own tests in QEMU on the engine, for machines of N CPUs (4); --stock: without it
-                                    --arch ARCH  x86_64 (default) or riscv64; needs Debian's `qemu-system-misc`
-                                    --bochs      on processors with PCIDs; needs Debian's `bochs` and more, which it names
-                                    --rounds     counts interrupts of unmaps instead, without and with the engine
-  bench [--quick] [--json FILE|-] the engine's costs in instructions, and the simulator's speed
-                                    --quick      only the instruction counts: exact, within a minute
-                                    --json FILE  the results as JSON; - for standard output, without tables
-  guests [6.1|6.12|7.2]...        records loads on Linux guests of these kernels; needs Debian's `qemu-system-x86`
-  linux fetch|build               the sources of Linux 7.2 with the series of ports/linux/, and a kernel with and without it
-  linux boot [--tiers] [--append PARAMETERS] stock|lazy|debug [COMMAND]
-                                  one of them in QEMU; needs Debian's `qemu-system-x86`, `busybox-static`, `e2fsprogs`
-  linux test [SECONDS]            the series' own test on it (60)
-  linux compare [BOOTS [LOAD...]] TLB interrupts per page on both, boot by boot in turn (5)
-  mutants engine|memory           changes the crate in one place at a time; a change that no test notices must be explained
-                                    --shard K/N  only every N-th change, from the K-th on
-                                    --check      only checks that each explanation is of a change; runs no tests
-  nightly [--part] [STEP...]      the searches that take long, or some of them; their results are written to the book:
-                                    scenarios, random, programs, kernel, orderings, swaps, unchecked, miri, thread,
-                                    address, fuzz
-                                    --part       as much as every change can wait for; nothing is written
-  page                            checks a page of `ceasefire compare --html` in a browser; needs Debian's `chromium`
-  picture                         draws the picture of the README from the default experiments
-  programs [N] [--from NUMBER]    N random programs (100000) against a plain model of memory; shrinks one that fails
-  python                          the Python package and its tests in a fresh environment; needs `python3-venv`
-",
-    "  help                            this text\n",
-];
+/// Build, test and bench tasks that cargo does not have.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask")]
+enum Task {
+    /// The checks of a change, those that tell most first; `--all` makes every check.
+    Test(test::Options),
+    /// A kernel of others on the engine.
+    #[command(subcommand)]
+    Adopt(adopt::Options),
+    /// The engine's costs in instructions, and the simulator's speed.
+    Bench(bench::Options),
+    /// Records loads on Linux guests of several kernels; needs Debian's `qemu-system-x86`.
+    Guests(guests::Options),
+    /// Builds the kernel, boots it on QEMU, and shows its results or its failure.
+    Kernel(Box<kernel::Options>),
+    /// Linux with the series of ports/linux/ and without it, in QEMU.
+    #[command(subcommand)]
+    Linux(linux::Options),
+    /// Changes a crate in one place at a time; a change that no test notices must be explained.
+    Mutants(mutants::Options),
+    /// The searches that take long, or some of them; their results are written to the book.
+    Nightly(nightly::Options),
+    /// Checks a page of `ceasefire compare --html` in a browser; needs Debian's `chromium`.
+    Page,
+    /// Draws the picture of the README.
+    Picture,
+    /// Random programs against a plain model of memory; shrinks one that fails.
+    Programs(programs::Options),
+    /// The Python package and its tests in a fresh environment; needs `python3-venv`.
+    Python,
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match task(&arguments) {
+    match run(&Task::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("xtask: {failure}");
@@ -72,80 +70,63 @@ fn main() -> ExitCode {
     }
 }
 
-fn task(arguments: &[String]) -> Result<(), Failure> {
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match arguments.as_slice() {
-        [] | ["help" | "--help" | "-h", ..] => {
-            print!("{}{}{}", HELP[0], kernel::HELP, HELP[1]);
-            Ok(())
-        }
-        ["test"] => test::run(),
-        ["test", surplus, ..] => Err(Failure::usage(format!("`test` takes no arguments, got `{surplus}`"))),
-        ["adopt", options @ ..] => adopt::run(&adopt::Options::parse(options)?),
-        ["bench", options @ ..] => bench::run(&bench::Options::parse(options)?),
-        ["guests", versions @ ..] => guests::run(versions),
-        ["kernel", options @ ..] if options.iter().any(|option| ["--help", "-h"].contains(option)) => {
-            print!("usage: cargo xtask kernel [OPTION...]\n\n{}", kernel::HELP);
-            Ok(())
-        }
-        ["kernel", options @ ..] => kernel::run(&kernel::Options::parse(options)?),
-        ["linux", options @ ..] => linux::run(&linux::Options::parse(options)?),
-        ["mutants", options @ ..] => mutants::run(&mutants::Options::parse(options)?),
-        ["nightly", options @ ..] => nightly::run(&nightly::Options::parse(options)?),
-        ["page"] => page::run(),
-        ["page", surplus, ..] => Err(Failure::usage(format!("`page` takes no arguments, got `{surplus}`"))),
-        ["picture"] => picture::run(),
-        ["picture", surplus, ..] => {
-            Err(Failure::usage(format!("`picture` takes no arguments, got `{surplus}`")))
-        }
-        ["python"] => python::run(),
-        ["python", surplus, ..] => Err(Failure::usage(format!("`python` takes no arguments, got `{surplus}`"))),
-        ["programs", options @ ..] => {
-            programs::run(&Workspace::load()?, &programs::Options::parse(options)?, programs::Build::Checked)
-        }
-        [unknown, ..] => Err(Failure::usage(format!(
-            "unknown task `{unknown}`; known: test, adopt, bench, guests, kernel, linux, mutants, nightly, page, picture, programs, python and help"
-        ))),
+fn run(task: &Task) -> Result<(), Failure> {
+    match task {
+        Task::Test(options) => test::run(options),
+        Task::Adopt(options) => adopt::run(options),
+        Task::Bench(options) => bench::run(options),
+        Task::Guests(options) => guests::run(options),
+        Task::Kernel(options) => kernel::run(options),
+        Task::Linux(options) => linux::run(options),
+        Task::Mutants(options) => mutants::run(options),
+        Task::Nightly(options) => nightly::run(options),
+        Task::Page => page::run(),
+        Task::Picture => picture::run(),
+        Task::Programs(options) => programs::run(&Workspace::load()?, options, programs::Build::Checked),
+        Task::Python => python::run(),
     }
+}
+
+/// An option's value that is one of `all`, by its name. The help lists the names.
+fn one_of<T>(all: &'static [T], name: fn(&T) -> &'static str) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let find = move |given: String| all.iter().copied().find(|one| name(one) == given);
+    PossibleValuesParser::new(all.iter().map(name))
+        .map(move |given| find(given).expect("clap has checked it"))
+}
+
+/// The options in a line of words.
+fn parse<T: Parser>(line: &str) -> Result<T, Failure> {
+    let words = std::iter::once("cargo xtask").chain(line.split_whitespace());
+    T::try_parse_from(words).map_err(|error| Failure::usage(error.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
 
     #[test]
+    fn every_option_is_well_defined() {
+        Task::command().debug_assert();
+    }
+
+    #[test]
     fn unknown_tasks_and_surplus_arguments_are_usage_errors() {
-        for arguments in [
-            &["tset"][..],
-            &["test", "--fast"],
-            &["bench", "--json"],
-            &["bench", "--slow"],
-            &["mutants"],
-            &["page", "--wide"],
-            &["picture", "--dark"],
-            &["python", "--fast"],
-            &["guests", "5.10"],
-            &["nightly", "daily"],
-            &["kernel", "--cpus"],
-            &["kernel", "--program", "no-such-program"],
-        ] {
-            let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-            assert_eq!(task(&arguments).unwrap_err().code(), 2, "{arguments:?}");
-        }
-    }
-
-    #[test]
-    fn help_is_no_failure_and_nothing_is_run() {
-        for arguments in [&["help"][..], &["-h"], &["kernel", "--help"], &["kernel", "--cpus", "4", "-h"]] {
-            let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-            assert!(task(&arguments).is_ok(), "{arguments:?}");
-        }
-    }
-
-    #[test]
-    fn the_help_names_every_program_of_the_kernel() {
-        for program in ceasefire_kernel_abi::PROGRAMS {
-            assert!(kernel::HELP.contains(program), "{program}");
+        #[rustfmt::skip]
+        let wrong = [
+            "", "tset", "adopt", "adopt linux", "adopt ostd --cpus 0", "adopt ostd --fast", "adopt ostd --arch mips",
+            "bench --slow", "guests 5.10", "kernel --cpus", "kernel --program no-such-program", "linux",
+            "linux mend", "linux boot new", "linux boot --tier lazy", "linux compare 3 all", "linux compare many",
+            "linux test 0", "linux fetch all", "mutants", "mutants machine", "mutants engine --shard 4/4",
+            "mutants engine --shard 1", "nightly daily", "page --wide", "picture --dark", "programs many",
+            "programs --from -1", "python --fast",
+        ];
+        for line in wrong {
+            assert_eq!(parse::<Task>(line).unwrap_err().code(), 2, "{line}");
         }
     }
 }

@@ -1,261 +1,116 @@
-//! `cargo xtask picture`: draws the picture of the README from results of the simulator.
+//! `cargo xtask picture`: draws the picture of the README from `docs/figures.json`.
 //!
-//! `ceasefire` runs every experiment of the papers. For each machine, the picture has two bars: how
-//! many times faster the paper's mechanism made the workload, in the paper and here. The thin line is the range over
-//! seeds. It comes in a light and in a dark version, since GitHub shows both.
+//! For each paper the picture has two bars: how many times faster its mechanism made its workload, as published and in
+//! the simulator. Where a paper leaves open what its figure depends on, ours is a band. It comes in a light and in a dark
+//! version, since GitHub shows both.
 
-use std::fmt::Write as _;
 use std::fs;
-use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::failure::{self, Failure};
+use crate::failure::{At as _, Failure};
 use crate::workspace::Workspace;
 
-/// The command that runs the experiments, and the experiments with their sizes: `mmap-read` at the smallest size whose
-/// ratios are those of the paper's size.
-const COMPARE: &str = "run --release --quiet --package ceasefire-cli -- --quiet --json -";
-const EXPERIMENTS: [&str; 2] = ["mmap-read --scale 1/32", "migrate tiered-inference tlb-flush2"];
-/// The folder of the pictures.
+const FIGURES: &str = "docs/figures.json";
 const FOLDER: &str = "docs/src/pictures";
 
-/// The width of the picture, the ends of its axis, and the height of a row, in its own units.
+/// The width of the picture, the ends of its logarithmic axis, the height of a pair, and the ticks, in its own units.
 const WIDTH: f64 = 740.0;
-const AXIS: (f64, f64) = (250.0, 610.0);
-const ROW: f64 = 38.0;
+const AXIS: (f64, f64) = (90.0, 530.0);
+const PAIR: f64 = 70.0;
 const TOP: f64 = 34.0;
-/// The ticks of the axis.
-const TICKS: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
+const TICKS: [f64; 5] = [1.0, 2.0, 4.0, 8.0, 16.0];
 
-/// The colours of a version.
-struct Theme {
-    name: &'static str,
-    text: &'static str,
-    quiet: &'static str,
-    rule: &'static str,
-    published: &'static str,
-    ours: &'static str,
-}
-
-const THEMES: [Theme; 2] = [
-    Theme {
-        name: "light",
-        text: "#1b1b1b",
-        quiet: "#5c5c5c",
-        rule: "#d6d6d6",
-        published: "#9a9a9a",
-        ours: "#0b6aa8",
-    },
-    Theme {
-        name: "dark",
-        text: "#e8e6e1",
-        quiet: "#a8a59f",
-        rule: "#3c3c3c",
-        published: "#7d7d7d",
-        ours: "#63b3e8",
-    },
+/// The versions: name, text, quiet text, rules, the papers' bars, and ours.
+const THEMES: [[&str; 6]; 2] = [
+    ["light", "#1b1b1b", "#5c5c5c", "#d6d6d6", "#9a9a9a", "#0b6aa8"],
+    ["dark", "#e8e6e1", "#a8a59f", "#3c3c3c", "#7d7d7d", "#63b3e8"],
 ];
 
-/// A row: a workload on a machine.
-#[derive(Debug, Clone, PartialEq)]
-struct Row {
-    name: String,
-    machine: String,
-    /// How many times faster in the paper, and here: least, median, most.
-    published: f64,
-    ours: [f64; 3],
-    label: String,
-}
-
-/// Runs the experiments and draws the pictures.
+/// Draws both versions.
 pub(crate) fn run() -> Result<(), Failure> {
-    let workspace = Workspace::load()?;
-    let mut rows = Vec::new();
-    for experiments in EXPERIMENTS {
-        let mut compare = workspace.cargo(&format!("{COMPARE} {experiments}"));
-        let text = failure::stdout(compare.stderr(Stdio::inherit()))?;
-        let results: Value = serde_json::from_str(&text)
-            .map_err(|error| Failure::new(format!("the results are not JSON: {error}")))?;
-        rows.extend(of(&results));
-    }
-    if rows.is_empty() {
-        return Err(Failure::new("the results have no published figure"));
-    }
-    let folder = workspace.root.join(FOLDER);
-    let cannot = |error: std::io::Error| Failure::new(format!("{}: {error}", folder.display()));
-    fs::create_dir_all(&folder).map_err(cannot)?;
-    for theme in &THEMES {
-        let file = folder.join(format!("savings-{}.svg", theme.name));
-        fs::write(&file, drawn(&rows, theme)).map_err(cannot)?;
+    let root = Workspace::load()?.root;
+    let text = fs::read_to_string(root.join(FIGURES)).at(FIGURES)?;
+    let figures: Vec<Value> = serde_json::from_str(&text).at(FIGURES)?;
+    for theme in THEMES {
+        let file = root.join(FOLDER).join(format!("savings-{}.svg", theme[0]));
+        fs::write(&file, drawn(&figures, theme).at(FIGURES)?).at(&file)?;
         println!("==> {}", file.display());
     }
     Ok(())
 }
 
-/// A row for each workload and machine. Of several numbers of threads, the largest stands for all.
-fn of(results: &Value) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
-    for headline in results["summary"].as_array().into_iter().flatten() {
-        let Some(row) = row(headline) else { continue };
-        match rows.iter_mut().find(|other| (&other.name, &other.machine) == (&row.name, &row.machine)) {
-            Some(other) => *other = row,
-            None => rows.push(row),
-        }
-    }
-    rows
-}
-
-fn row(headline: &Value) -> Option<Row> {
-    let text = |key: &str| headline[key].as_str().map(str::to_owned);
-    let number = |value: &Value| value.as_f64().filter(|number| *number > 0.0);
-    let ours = &headline["ours"];
-    let ratios = [
-        number(&ours["least"])?,
-        number(&ours["median"])?,
-        number(&ours["most"])?,
-        number(&headline["published"])?,
-    ];
-    // A time that is halved is a workload twice as fast.
-    let is_time = text("metric")?.ends_with(" time");
-    let [least, median, most, published] = ratios.map(|ratio| if is_time { 1.0 / ratio } else { ratio });
-    Some(Row {
-        name: text("experiment")?,
-        machine: text("machine")?,
-        published,
-        ours: [least.min(most), median, least.max(most)],
-        // The book's word is shorter than the JSON's.
-        label: text("label")?.trim_end_matches(" in sight").to_owned(),
-    })
-}
-
-/// The place of a ratio on the logarithmic axis. Beyond its ends it is at the nearer one.
+/// The place of a ratio on the axis.
 fn place(ratio: f64) -> f64 {
     let most = TICKS[TICKS.len() - 1];
-    let part = (ratio.ln() / most.ln()).clamp(-0.1, 1.0);
-    AXIS.0 + part * (AXIS.1 - AXIS.0)
+    AXIS.0 + (ratio.ln() / most.ln()).clamp(0.0, 1.0) * (AXIS.1 - AXIS.0)
 }
 
-/// The picture, as SVG.
-fn drawn(rows: &[Row], theme: &Theme) -> String {
-    let Theme { text, quiet, rule, published, ours, .. } = theme;
-    let bottom = TOP + ROW * rows.len() as f64;
-    let height = bottom + 44.0;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" font-family=\"system-ui, \
-         'Segoe UI', Roboto, 'DejaVu Sans', sans-serif\" font-size=\"13\" fill=\"{text}\">\n<title>How many times \
-         faster: published and simulated</title>\n"
-    );
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        svg,
-        "<rect x=\"250\" y=\"6\" width=\"12\" height=\"9\" fill=\"{published}\"/><text x=\"268\" y=\"15\">published</text>\
-         <rect x=\"350\" y=\"6\" width=\"12\" height=\"9\" fill=\"{ours}\"/><text x=\"368\" y=\"15\">simulated, with its \
-         range over seeds</text>"
-    );
+/// The picture, as SVG, or the field that a figure lacks.
+fn drawn(figures: &[Value], [_, ink, quiet, rule, published, ours]: [&str; 6]) -> Result<String, String> {
+    let bottom = TOP + PAIR * figures.len() as f64;
+    let (height, numbers) = (bottom + 24.0, bottom + 17.0);
+    let mut lines = vec![
+        format!(r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img""#),
+        format!(r#"font-family="system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif" font-size="13" fill="{ink}">"#),
+        "<title>How many times faster: published and simulated</title>".to_owned(),
+        r#"<text y="16" font-size="15">How many times faster each paper's workload runs with its way to flush</text>"#.to_owned(),
+    ];
     for tick in TICKS {
         let x = place(tick);
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom}\" stroke=\"{rule}\"/>\
-             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{quiet}\">{tick}</text>",
-            bottom + 17.0
-        );
+        lines.push(format!(r#"<path d="M{x:.1} {TOP}V{bottom}" stroke="{rule}"/>"#));
+        lines.push(format!(
+            r#"<text x="{x:.1}" y="{numbers}" text-anchor="middle" fill="{quiet}">{tick} x</text>"#
+        ));
     }
-    for (number, row) in rows.iter().enumerate() {
-        let top = TOP + ROW * number as f64;
-        let [least, median, most] = row.ours;
-        let bar = |ratio: f64, y: f64, colour: &str| {
-            let (from, to) = (place(1.0).min(place(ratio)), place(1.0).max(place(ratio)));
-            format!(
-                "<rect x=\"{from:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"10\" fill=\"{colour}\"/>",
-                (to - from).max(1.0)
-            )
-        };
-        let _ = writeln!(
-            svg,
-            "<text x=\"0\" y=\"{:.1}\">{}</text><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" \
-             fill=\"{quiet}\">{}</text>",
-            top + 22.0,
-            row.name,
-            AXIS.0 - 10.0,
-            top + 22.0,
-            row.machine
-        );
-        let _ = writeln!(
-            svg,
-            "{}{}<line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"{text}\"/>",
-            bar(row.published, top + 6.0, published),
-            bar(median, top + 17.0, ours),
-            place(least),
-            place(most),
-            y = top + 22.0,
-        );
-        let _ = writeln!(
-            svg,
-            "<text x=\"{x:.1}\" y=\"{:.1}\" font-size=\"11\" fill=\"{quiet}\">{:.2}</text>\
-             <text x=\"{x:.1}\" y=\"{:.1}\" font-size=\"11\">{median:.2}<tspan fill=\"{quiet}\"> {}</tspan></text>",
-            top + 15.0,
-            row.published,
-            top + 27.0,
-            row.label,
-            x = AXIS.1 + 10.0,
-        );
+    for (figure, number) in figures.iter().zip(0..) {
+        let lacks = |key: &str| format!("figure {} has no `{key}`", number + 1);
+        let word = |key: &str| figure[key].as_str().ok_or_else(|| lacks(key));
+        let ratio =
+            |value: &Value, key| value.as_f64().filter(|ratio| *ratio >= 1.0).ok_or_else(|| lacks(key));
+        let paper = ratio(&figure["published"], "published")?;
+        let (low, high) = (ratio(&figure["ours"][0], "ours")?, ratio(&figure["ours"][1], "ours")?);
+        let shown = |ratio: f64| if ratio < 10.0 { format!("{ratio:.2}") } else { format!("{ratio:.1}") };
+        let band = if low < high { format!("{} to {}", shown(low), shown(high)) } else { shown(low) };
+        let top = TOP + PAIR * f64::from(number);
+        let (head, name, workload) = (top + 20.0, word("paper")?, word("workload")?);
+        lines.push(format!(r#"<text y="{head}"><tspan font-weight="600">{name}</tspan>: {workload}</text>"#));
+        for (name, y, colour, [low, high], text) in [
+            ("the paper", top + 26.0, published, [paper, paper], shown(paper)),
+            ("simulated", top + 44.0, ours, [low, high], band),
+        ] {
+            // The bar is solid up to the low end of a band and faint from there to its high end.
+            let (from, solid, end) = (AXIS.0, place(low), place(high));
+            let (left, right, middle) = (from - 8.0, end + 6.0, y + 12.0);
+            let (width, faint) = (solid - from, end - solid);
+            let shape = format!(r#"y="{y}" height="15" fill="{colour}""#);
+            lines.push(format!(r#"<text x="{left:.1}" y="{middle}" text-anchor="end">{name}</text>"#));
+            lines.push(format!(r#"<rect x="{from:.1}" width="{width:.1}" {shape}/>"#));
+            lines.push(format!(r#"<rect x="{solid:.1}" width="{faint:.1}" {shape} opacity="0.4"/>"#));
+            lines.push(format!(r#"<text x="{right:.1}" y="{middle}">{text}</text>"#));
+        }
     }
-    let _ = writeln!(
-        svg,
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{quiet}\">times faster than the paper's baseline \
-         (logarithmic)</text>\n</svg>",
-        f64::midpoint(AXIS.0, AXIS.1),
-        bottom + 37.0
-    );
-    svg
+    Ok(lines.join("\n") + "\n</svg>\n")
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
-    fn headline(metric: &str, case: Option<&str>, published: f64, median: f64) -> Value {
-        json!({
-            "experiment": "e", "machine": "m", "case": case, "metric": metric, "published": published,
-            "ours": {"median": median, "least": median * 0.9, "most": median * 1.1}, "label": "predicted",
-        })
-    }
-
     #[test]
-    fn a_shorter_time_and_a_higher_rate_are_both_faster() {
-        let row_of = |headline| of(&json!({ "summary": [headline] })).remove(0);
-        let time = row_of(headline("elapsed time", None, 0.5, 0.25));
-        assert_eq!((time.published, time.ours[1]), (2.0, 4.0));
-        assert!(time.ours[0] < 4.0 && time.ours[2] > 4.0, "{time:?}");
-        let rate = row_of(headline("loops per second", None, 0.5, 0.25));
-        assert_eq!((rate.published, rate.ours[1]), (0.5, 0.25));
-    }
-
-    #[test]
-    fn the_largest_number_of_threads_stands_for_all_and_others_are_left_out() {
-        let none =
-            json!({"experiment": "e", "machine": "n", "metric": "ops", "published": null, "ours": null});
-        let few = headline("loops per second", Some("x1"), 1.0, 1.0);
-        let many = headline("loops per second", Some("x72"), 1.6, 1.3);
-        let rows = of(&json!({ "summary": [few, none, many] }));
-        assert_eq!(rows.len(), 1);
-        assert!((rows[0].published - 1.6).abs() < f64::EPSILON);
-    }
-
-    #[test]
-    fn both_versions_are_drawn_inside_the_frame() {
-        let rows = of(&json!({ "summary": [headline("elapsed time", None, 0.756, 1e-9)] }));
-        for theme in &THEMES {
-            let svg = drawn(&rows, theme);
-            assert!(svg.contains(theme.ours) && svg.contains(">1.32<") && svg.ends_with("</svg>\n"), "{svg}");
-            for part in svg.split("<rect x=\"").skip(1) {
+    fn both_versions_show_every_figure_inside_the_frame() {
+        let text = include_str!("../../docs/figures.json");
+        let mut figures: Vec<Value> = serde_json::from_str(text).unwrap();
+        assert_eq!(figures.len(), 4, "one for each paper");
+        for theme in THEMES {
+            let svg = drawn(&figures, theme).unwrap();
+            assert!(svg.contains(theme[5]) && svg.contains("2.52 to 14.7<"), "{svg}");
+            for part in svg.split(" x=\"").skip(1) {
                 let x: f64 = part.split('"').next().and_then(|x| x.parse().ok()).expect("a number");
                 assert!((0.0..=WIDTH).contains(&x), "{part}");
             }
         }
+        figures[1]["ours"] = Value::Null;
+        assert_eq!(drawn(&figures, THEMES[0]).unwrap_err(), "figure 2 has no `ours`");
     }
 }

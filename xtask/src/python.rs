@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::process::Command;
 
 use crate::failure::{self, Failure};
-use crate::workspace::{Workspace, COMMAND};
+use crate::workspace::{Variant, Workspace, COMMAND};
 
 /// The interpreter that makes the virtual environment.
 const PYTHON: &str = "python3";
@@ -31,12 +31,9 @@ pub(crate) fn check(workspace: &Workspace, is_tested: bool) -> Result<(), Failur
     if !is_possible() {
         return Err(Failure::new("no Python with virtual environments: install Debian's `python3-venv`"));
     }
-    let built = if is_tested {
-        workspace.sabotaged()
-    } else {
+    if !is_tested {
         failure::run(&mut workspace.cargo("build --package ceasefire-cli"))?;
-        workspace.target.clone()
-    };
+    }
     let environment = workspace.target.join("python");
     match fs::remove_dir_all(&environment) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -53,7 +50,8 @@ pub(crate) fn check(workspace: &Workspace, is_tested: bool) -> Result<(), Failur
     let install = "-m pip install --quiet --disable-pip-version-check ./python";
     let mut install = with(python(), install);
     if is_tested {
-        install.envs(workspace.sabotage());
+        let (name, wrapper) = workspace.wrapper(Variant::Sabotage);
+        install.env(name, wrapper).env("CARGO_TARGET_DIR", &workspace.target);
     }
     failure::run(install.env("MATURIN_PEP517_ARGS", "--profile dev"))?;
     // Some packages have no wheel for some Pythons and processors.
@@ -64,7 +62,7 @@ pub(crate) fn check(workspace: &Workspace, is_tested: bool) -> Result<(), Failur
         }
     }
     let mut tests = with(python(), "-m unittest discover --start-directory python/tests");
-    failure::run(tests.env(COMMAND, built.join("debug/ceasefire")))
+    failure::run(tests.env(COMMAND, workspace.tested("ceasefire")))
 }
 
 /// The command with more arguments, split at spaces.

@@ -1,28 +1,27 @@
 //! Tables of text.
 
 /// The rows under their header: words to the left, numbers to the right, two spaces between columns.
-pub(crate) fn format<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
-    let header = header.map(str::to_owned);
-    let lines = || std::iter::once(&header).chain(rows);
-    let width = |column: usize| lines().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
-    let is_number = |text: &String| text == "-" || text.parse::<f64>().is_ok();
-    let numbers: [bool; N] = std::array::from_fn(|column| rows.iter().all(|row| is_number(&row[column])));
-
-    let mut text = String::new();
-    for line in lines() {
-        let cells = std::array::from_fn::<String, N, _>(|column| {
-            let (cell, width) = (&line[column], widths[column]);
-            if numbers[column] {
+pub(crate) fn format(header: impl AsRef<[&'static str]>, rows: &[impl AsRef<[String]>]) -> String {
+    let header: Vec<String> = header.as_ref().iter().map(|title| (*title).to_owned()).collect();
+    let rows: Vec<&[String]> = rows.iter().map(AsRef::as_ref).collect();
+    let is_number = |text: &str| text == "-" || text.parse::<f64>().is_ok();
+    let columns = (0..header.len()).map(|column| {
+        let cells = || rows.iter().map(|row| row[column].as_str());
+        let width = cells().chain([header[column].as_str()]).map(|cell| cell.chars().count()).max();
+        (cells().all(is_number), width.unwrap_or(0))
+    });
+    let columns: Vec<(bool, usize)> = columns.collect();
+    let line = |cells: &[String]| {
+        let cells = cells.iter().zip(&columns).map(|(cell, &(is_number, width))| {
+            if is_number {
                 format!("{cell:>width$}")
             } else {
                 format!("{cell:width$}")
             }
         });
-        text.push_str(cells.join("  ").trim_end());
-        text.push('\n');
-    }
-    text
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    [header.as_slice()].into_iter().chain(rows.iter().copied()).map(line).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The information of cargo and git about this repository.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -8,8 +7,15 @@ use serde_json::Value;
 
 use crate::failure::{self, Failure};
 
-/// The flags of the compiler for a build whose guards tests can remove.
-pub(crate) const SABOTAGE: &str = "--cfg ceasefire_sabotage";
+/// How the workspace's own packages are compiled: a wrapper of the compiler in `xtask/variants`. Cargo keeps the results of
+/// each apart in one target folder, and the packages that all depend on are built once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Variant {
+    /// Tests can remove guards.
+    Sabotage,
+    /// For the limits of a small machine, which the environment states.
+    Small,
+}
 
 /// The variable of the environment that names a `ceasefire` to run. The tests of the Python package read it too.
 pub(crate) const COMMAND: &str = "CEASEFIRE_COMMAND";
@@ -42,12 +48,21 @@ impl Workspace {
         command
     }
 
-    /// The same in a build whose guards can be removed, in a target folder of its own: other flags would have cargo build
-    /// everything anew, there and back.
-    pub(crate) fn cargo_sabotaged(&self, line: &str) -> Command {
+    /// The same for a variant of the build.
+    pub(crate) fn variant(&self, variant: Variant, line: &str) -> Command {
         let mut command = self.cargo(line);
-        command.envs(self.sabotage());
+        let (name, path) = self.wrapper(variant);
+        command.env(name, path);
         command
+    }
+
+    /// The variable of the environment that makes a build that variant.
+    pub(crate) fn wrapper(&self, variant: Variant) -> (&'static str, PathBuf) {
+        let name = match variant {
+            Variant::Sabotage => "sabotage",
+            Variant::Small => "small",
+        };
+        ("RUSTC_WORKSPACE_WRAPPER", self.root.join("xtask/variants").join(name))
     }
 
     /// The program `ceasefire`: the one that the environment names, such as the one that the tests have built, or an
@@ -63,21 +78,14 @@ impl Workspace {
         }
     }
 
-    /// The variables of the environment that make [`Workspace::cargo_sabotaged`] of a build.
-    pub(crate) fn sabotage(&self) -> [(&'static str, OsString); 2] {
-        let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
-        let flags = format!("{flags} {SABOTAGE}").trim_start().into();
-        [("RUSTFLAGS", flags), ("CARGO_TARGET_DIR", self.sabotaged().into())]
+    /// A program as the tests have built it, if nothing has been built since.
+    pub(crate) fn tested(&self, name: &str) -> PathBuf {
+        self.target.join("debug").join(name)
     }
 
-    /// The target folder of [`Workspace::cargo_sabotaged`].
-    pub(crate) fn sabotaged(&self) -> PathBuf {
-        self.target.join("sabotage")
-    }
-
-    /// An example as the tests have built it.
+    /// An example as the tests have built it, if nothing has been built since.
     pub(crate) fn tested_example(&self, name: &str) -> PathBuf {
-        self.sabotaged().join("debug/examples").join(name)
+        self.target.join("debug/examples").join(name)
     }
 
     /// Builds one example in release mode and returns the path of the program.
@@ -94,6 +102,22 @@ impl Workspace {
             .ok_or_else(|| Failure::new(format!("the workspace has no package `{name}`")))
     }
 
+    /// The name of the workspace's package that has this name, or whose folder has it.
+    pub(crate) fn member(&self, name: &str) -> Result<String, Failure> {
+        let members = || self.packages.iter().filter(|package| package["source"].is_null());
+        let folder = |package: &&Value| {
+            let manifest = package["manifest_path"].as_str().map(PathBuf::from);
+            manifest.is_some_and(|file| file.parent().is_some_and(|folder| folder.ends_with(name)))
+        };
+        let found = members().find(|package| package["name"] == name).or_else(|| members().find(folder));
+        let found = found.and_then(|package| package["name"].as_str());
+        let known =
+            || members().filter_map(|package| package["name"].as_str()).collect::<Vec<_>>().join(", ");
+        found
+            .map(str::to_owned)
+            .ok_or_else(|| Failure::usage(format!("no package `{name}`; known: {}", known())))
+    }
+
     /// The files that git tracks and those that the next `git add` would add, relative to the root.
     pub(crate) fn files(&self) -> Result<Vec<PathBuf>, Failure> {
         let mut list = Command::new("git");
@@ -103,4 +127,21 @@ impl Workspace {
         let exists = |file: &PathBuf| self.root.join(file).is_file();
         Ok(names.split_terminator('\0').map(PathBuf::from).filter(exists).collect())
     }
+}
+
+/// Installs a toolchain with these components and the library for these targets, where any of them is missing.
+pub(crate) fn toolchain(channel: &str, components: &[&str], targets: &[&str]) -> Result<(), Failure> {
+    let list = ["component", "list", "--installed", "--toolchain", channel];
+    let installed = Command::new("rustup").args(list).output();
+    let installed = installed.map_or_else(|_| Vec::new(), |output| output.stdout);
+    let installed = String::from_utf8_lossy(&installed);
+    let has = |component: &str| installed.lines().any(|line| line.starts_with(component));
+    let has_target = |target: &&str| has(&format!("rust-std-{target}"));
+    if components.iter().all(|component| has(component)) && targets.iter().all(has_target) {
+        return Ok(());
+    }
+    let mut install = Command::new("rustup");
+    install.args(["toolchain", "install", channel, "--profile", "minimal"]);
+    install.args(components.iter().flat_map(|component| ["--component", component]));
+    failure::run(install.args(targets.iter().flat_map(|target| ["--target", target])))
 }

@@ -2,7 +2,7 @@
 
 use ceasefire_linux::calibrate::{Computer, Distance, Notes, Quantity, Quartiles};
 use ceasefire_machine::config::{Machine, MachineError, Parameter, TlbLevel, HOST};
-use toml_edit::{value, Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table};
+use toml_edit::{value, ArrayOfTables, DocumentMut, Item, Table};
 
 use super::formulas::{self, source, Cost};
 use super::model;
@@ -54,29 +54,39 @@ pub(super) fn calibrated(
 fn set_costs(document: &mut DocumentMut, costs: Vec<Cost>) {
     for Cost { key, value, spread, source } in costs {
         let range = spread.and_then(|spread| range(spread, "rounds"));
-        document["costs"][key] = quantity(value, &source, range);
+        replace(&mut document["costs"][key], quantity(value, &source, range));
     }
 }
 
-/// A time in nanoseconds, `{ value, unit, source }`, perhaps with its range.
-fn quantity(number: f64, source: &str, range: Option<InlineTable>) -> Item {
-    let mut table = InlineTable::new();
-    table.insert("value", rounded(number).into());
-    table.insert("unit", "ns".into());
-    table.insert("source", source.into());
-    if let Some(range) = range {
-        table.insert("range", range.into());
+/// Puts a table in the place of another, below the same comment.
+fn replace(item: &mut Item, mut table: Table) {
+    if let Item::Table(former) = item {
+        table.decor_mut().clone_from(former.decor());
+        table.set_position(former.position());
     }
-    value(table)
+    *item = Item::Table(table);
+}
+
+/// A time in nanoseconds with its source, perhaps with its range.
+fn quantity(number: f64, source: &str, range: Option<Table>) -> Table {
+    let mut table = Table::new();
+    table.insert("value", value(rounded(number)));
+    table.insert("unit", value("ns"));
+    table.insert("source", value(source));
+    if let Some(range) = range {
+        table.insert("range", Item::Table(range));
+    }
+    table
 }
 
 /// The range between the quartiles, unless they are the same. `counted` names their values: rounds or pairs.
-fn range(spread: Quartiles, counted: &str) -> Option<InlineTable> {
+fn range(spread: Quartiles, counted: &str) -> Option<Table> {
     let Quartiles { low, high, rounds, .. } = spread.map(rounded);
-    let mut table = InlineTable::new();
-    table.insert("from", low.into());
-    table.insert("to", high.into());
-    table.insert("because", format!("the quartiles of {rounds} {counted}").into());
+    let mut table = Table::new();
+    table.set_dotted(true);
+    table.insert("from", value(low));
+    table.insert("to", value(high));
+    table.insert("because", value(format!("the quartiles of {rounds} {counted}")));
     (low < high).then_some(table)
 }
 
@@ -90,20 +100,20 @@ fn topology(host: &Machine) -> Table {
     let parameter = |key: &str| host.sources.iter().find(|parameter| parameter.key == key);
     let source =
         |key: &str| parameter(key).map_or("assumed: as Linux", |parameter| parameter.source.as_str());
-    let mut nodes = Array::new();
+    let mut nodes = ArrayOfTables::new();
     for (index, node) in host.topology.nodes().iter().enumerate() {
-        let mut memory = InlineTable::new();
-        memory.insert("value", node.bytes.cast_signed().into());
-        memory.insert("unit", "B".into());
-        memory.insert("source", source(&format!("topology.nodes[{index}].memory")).into());
-        let mut table = InlineTable::new();
-        table.insert("cpus", (node.cpus.len() as u64).cast_signed().into());
-        table.insert("memory", memory.into());
+        let mut memory = Table::new();
+        memory.insert("value", value(node.bytes.cast_signed()));
+        memory.insert("unit", value("B"));
+        memory.insert("source", value(source(&format!("topology.nodes[{index}].memory"))));
+        let mut table = Table::new();
+        table.insert("cpus", value((node.cpus.len() as u64).cast_signed()));
+        table.insert("memory", Item::Table(memory));
         nodes.push(table);
     }
     let mut table = Table::new();
     table.insert("source", value(source("topology.nodes[0].cpus")));
-    table.insert("nodes", value(nodes));
+    table.insert("nodes", Item::ArrayOfTables(nodes));
     table
 }
 
@@ -130,11 +140,11 @@ fn tlb(document: &mut DocumentMut, host: &Machine, notes: &Notes) {
                 .map(|parameter| (given, parameter.source.clone()))
         };
         let Some((level, source)) = measured.or_else(stated) else { continue };
-        let mut table = InlineTable::new();
-        table.insert("entries", i64::from(level.entries).into());
-        table.insert("ways", i64::from(level.ways).into());
-        table.insert("source", source.into());
-        document["tlb"][name] = value(table);
+        let mut table = Table::new();
+        table.insert("entries", value(i64::from(level.entries)));
+        table.insert("ways", value(i64::from(level.ways)));
+        table.insert("source", value(source));
+        replace(&mut document["tlb"][name], table);
     }
 }
 
@@ -172,7 +182,8 @@ fn latency(host: &Machine, computer: &Computer, notes: &Notes) -> Option<Table> 
     let mut table = Table::new();
     if pairs.len() == 1 || cpus.len() != usize::from(host.topology.cpu_count()) {
         let range = if pairs.len() == 1 { range(spread, "rounds") } else { range(all, "pairs") };
-        table.insert("uniform", quantity(all.median, &source, range));
+        table.set_implicit(true);
+        table.insert("uniform", Item::Table(quantity(all.median, &source, range)));
         return Some(table);
     }
     // The file numbers the CPUs node by node. The host's are numbered as Linux numbers the online ones.
@@ -226,9 +237,9 @@ fn copies(notes: &Notes) -> Option<ArrayOfTables> {
     let mut table = Table::new();
     table.insert("from", value(0));
     table.insert("to", value(0));
-    table.insert("same_node", found(true)?);
+    table.insert("same_node", Item::Table(found(true)?));
     if let Some(other) = found(false) {
-        table.insert("other_node", other);
+        table.insert("other_node", Item::Table(other));
     }
     let mut copies = ArrayOfTables::new();
     copies.push(table);
@@ -300,6 +311,29 @@ mod tests {
         let because = "the quartiles of 2 pairs of nodes";
         assert_eq!((other.from, other.to, other.because.as_str()), (750.0, 850.0, because));
         assert!(parameter(&machine, "costs.root_load").is_assumed());
+    }
+
+    #[test]
+    fn every_key_has_a_line_of_its_own() {
+        let Calibrated { text, .. } = of(vec![
+            figure(Quantity::Latency { a: 0, b: 1 }, 40.0),
+            figure(Quantity::FirstEntries, 72.0),
+            figure(Quantity::Copy { from: 0, to: 0 }, 500.0),
+            figure(Quantity::SecondHit, 3.5),
+        ]);
+        for part in [
+            "\n[tlb.l1]\nentries = 72\nways = 9\n",
+            "\n\n[latency.uniform]\nvalue = 40.0\nunit = \"ns\"\nsource = ",
+            "range.from = 500.0\nrange.to = 501.0\nrange.because = \"the quartiles of 7 rounds\"\n",
+            "\n# Hardware\n[costs.access]\n",
+            "\n\n[costs.l2_hit]\nvalue = 3.5\nunit = \"ns\"\nsource = ",
+            "\n\n[topology]\nsource = ",
+            "\n\n[[topology.nodes]]\ncpus = ",
+            "\n\n[topology.nodes.memory]\nvalue = ",
+        ] {
+            assert!(text.contains(part), "{part:?} in {text}");
+        }
+        assert!(!text.contains('{') && !text.contains("[latency]"), "{text}");
     }
 
     #[test]

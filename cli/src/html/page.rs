@@ -248,9 +248,9 @@ fn label(column: usize) -> String {
 
 fn section(group: &Group, anchor: &Anchor, influences: Option<&Sensitivity>) -> Markup {
     let first = group.reports[0];
-    let last = group.runs[group.runs.len() - 1].first().case();
-    let widest: Vec<&Repeats> =
-        group.runs.iter().copied().filter(|runs| runs.first().case() == last).collect();
+    let end = group.runs[group.runs.len() - 1].first().case();
+    let of_end: Vec<&Repeats> =
+        group.runs.iter().copied().filter(|runs| runs.first().case() == end).collect();
     let threads = group.threads();
     let threads = match &threads[..] {
         [one] => number::threads(*one),
@@ -274,7 +274,7 @@ fn section(group: &Group, anchor: &Anchor, influences: Option<&Sensitivity>) -> 
                 (capital(group.experiment.description)) "."
                 @if group.experiment.paper != "none" { " " span.quiet { (group.experiment.paper) "." } }
             }
-            @for cost in costs(&widest) { p { (cost) "." } }
+            @for cost in costs(&of_end) { p { (cost) "." } }
             p.facts { (first.cpus) " CPUs, " (threads) (scale) "; " (seeds(group.runs[0])) "; "
                 (conditions(group.runs[0])) }
             div.figures {

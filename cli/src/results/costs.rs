@@ -106,11 +106,11 @@ fn whole(report: &Report) -> f64 {
 /// A part in percent, with a decimal where it is near none or all.
 fn percent(part: f64) -> String {
     let percent = 100.0 * part;
-    if percent < 9.95 || percent > 99.0 {
+    if (9.95..=99.0).contains(&percent) {
+        format!("{percent:.0}%")
+    } else {
         let text = format!("{percent:.1}");
         format!("{}%", text.strip_suffix(".0").unwrap_or(&text))
-    } else {
-        format!("{percent:.0}%")
     }
 }
 

@@ -44,15 +44,15 @@ pub(super) fn text(intervals: &Intervals, look: Look) -> String {
         predicted.filter(|row| is(row.place())).count()
     };
     let (all, inside) = (count(&|_| true), count(&|place| place == "in it"));
-    let mut note = format!(
+    let of_papers = if intervals.rows.iter().any(|row| row.published.is_some()) {
+        format!(" Of {all} published ratios that nothing was fitted to or tuned by, {inside} lie in theirs.")
+    } else {
+        String::new()
+    };
+    let note = format!(
         "Ratios to the baseline, on {} machines drawn from the ranges in the machine files; nine of ten lie in the \
-         interval.",
+         interval.{of_papers}",
         intervals.draws
     );
-    if intervals.rows.iter().any(|row| row.published.is_some()) {
-        note += &format!(
-            " Of {all} published ratios that nothing was fitted to or tuned by, {inside} lie in theirs."
-        );
-    }
     format!("\n{}\n{}\n", grid.text(look.width), wrapped(&note, look.width).join("\n"))
 }

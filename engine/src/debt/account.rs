@@ -27,7 +27,6 @@ impl Part {
 
     /// Moves everything into `other`.
     pub(super) fn pour(&mut self, other: &mut Self) {
-        // Equivalent mutant `replace > with >=`: a part without translations names no CPU.
         if self.recorded > 0 {
             self.cpus.pour(&mut other.cpus);
             other.everywhere |= core::mem::take(&mut self.everywhere);

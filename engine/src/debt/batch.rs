@@ -469,7 +469,6 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         let spaces = &self.spaces[..self.known];
         let concerns = |id| spaces.iter().flatten().any(|known| known.space.as_ref().id() == id);
         let mut paid = Paid::Local;
-        // Equivalent mutant `replace > with >=`: a part without a record holds nothing.
         let mut owing = self.lazy.as_mut().filter(|lazy| lazy.leaving.recorded > 0);
         if self.due.recorded > 0 {
             let all = self.due.everywhere || self.engine.broadcasts_to(&self.due.cpus, concerns);
@@ -485,9 +484,6 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
             self.engine.count_settled(core::mem::take(&mut self.due.recorded), self.since, paid);
         }
         let stamp = match owing {
-            // Equivalent mutant `replace match guard leaving.recorded > 0 with true`: a part without a record has no CPU,
-            // so nothing is entered.
-            // Equivalent mutant `replace > with >=`: the same.
             Some(Lazy { leaving, .. }) if leaving.recorded > 0 => {
                 let Part { cpus, everywhere, recorded } = leaving;
                 let stamp = self.engine.enter((cpus, *everywhere), concerns, *recorded, self.since);

@@ -220,11 +220,8 @@ impl<P: Platform> Engine<P> {
     /// The flush of a gather, with the notes on what lies in its range.
     pub(crate) fn noted(&self, flush: Flush) -> Flush {
         Flush {
-            // Equivalent mutant `delete field tables from struct Flush expression`: it is read only where a test removes the
-            // guard.
             tables: flush.tables && self.guarded(Guard::Tables), // R2
-            // Equivalent mutant `delete field mixed from struct Flush expression`: the same.
-            mixed: flush.mixed && self.guarded(Guard::Mixed), // R1, R3
+            mixed: flush.mixed && self.guarded(Guard::Mixed),    // R1, R3
             ..flush
         }
     }

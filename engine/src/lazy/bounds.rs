@@ -113,7 +113,6 @@ impl Bounds {
     pub(crate) const fn epoch(self) -> u64 {
         let spare = self.max_age - self.max_age_of_ticks();
         let least = self.tick / 4;
-        // Equivalent mutant `replace < with <=`: the greater of two equal lengths is either.
         if spare < least {
             least
         } else {

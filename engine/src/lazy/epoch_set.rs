@@ -70,7 +70,6 @@ impl EpochSet {
         let (word, bit) = place(cpu);
         let word = &self.words[word];
         let mut held = word.load(Ordering::Relaxed);
-        // Equivalent mutant `replace & with |`: to exchange a word for itself changes nothing.
         while members(held, epoch).is_some_and(|members| members & bit != 0) {
             match word.compare_exchange_weak(held, held & !bit, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,

@@ -153,7 +153,6 @@ impl Ledger {
                 if !anyone {
                     return Stamp::SETTLED;
                 }
-                // Equivalent mutant `replace < with <=`: the minimum of two equal values is either.
                 if now < epoch.opened.load(Ordering::Relaxed) {
                     epoch.opened.fetch_min(now, Ordering::Relaxed);
                 }
@@ -178,9 +177,6 @@ impl Ledger {
         self.epoch(next).opened.fetch_max(now, Ordering::Relaxed);
         match self.open.compare_exchange(number, next, Ordering::SeqCst, Ordering::Relaxed) {
             Ok(_) => true,
-            // Equivalent mutant `replace > with >=`: the exchange fails only if the epoch is closed.
-            // Equivalent mutant `replace > with ==`: a caller that goes on finds the epoch closed.
-            // Equivalent mutant `replace > with <`: a caller that goes on finds the epoch closed.
             Err(open) => open > number,
         }
     }
@@ -227,7 +223,6 @@ impl Ledger {
             let Epoch { cpus, everywhere, .. } = self.epoch(number);
             cpus.clear(number);
             let needed = number << 1 | 1;
-            // Equivalent mutant `replace - with +`: this number belongs to no epoch either, and is below the next one's.
             let _ = everywhere.compare_exchange(needed, needed - 1, Ordering::Release, Ordering::Relaxed);
         }
     }

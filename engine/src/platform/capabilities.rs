@@ -99,7 +99,6 @@ impl Broadcast {
         if limit < least {
             return Err(BroadcastError::BuiltForFewer { limit, least });
         }
-        // Equivalent mutant `replace > with >=`: equal numbers are the same number.
         let asids = if asids > limit { limit } else { asids };
         Ok(Self { asids, pages: if pages == 0 { 1 } else { pages }, holders })
     }

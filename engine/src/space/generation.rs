@@ -68,7 +68,6 @@ impl AtomicGeneration {
     pub(crate) fn raise_to(&self, to: Generation) {
         // Mostly the value is there already, and a load is cheaper than a failed exchange.
         let mut at = self.0.load(Ordering::Relaxed);
-        // Equivalent mutant `replace < with <=`: to exchange a value for itself changes nothing.
         while at < to.0 {
             match self.0.compare_exchange_weak(at, to.0, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
@@ -81,7 +80,6 @@ impl AtomicGeneration {
     /// `self` says that all up to it are. If one is missing, `self` stays, which claims too little and never too much.
     pub(crate) fn extend(&self, first: Generation, last: Generation) {
         let mut at = self.0.load(Ordering::Relaxed);
-        // Equivalent mutant `replace < with <=`: to exchange a value for itself changes nothing.
         while at < last.0 && at + 1 >= first.0 {
             match self.0.compare_exchange_weak(at, last.0, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,

@@ -32,7 +32,6 @@ impl Stamp {
     /// The stamp of two things that became one: settled when both are.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
-        // Equivalent mutant `replace < with <=`: equal stamps are the same stamp.
         if self.0 < other.0 {
             other
         } else {

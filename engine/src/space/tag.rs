@@ -72,7 +72,6 @@ impl Reading {
     pub(crate) fn asid(self) -> Option<Asid> {
         match self.0 & (HELD | LEAVING) {
             HELD => Some(Asid::new(self.0 as u16)),
-            // Equivalent mutant `delete match arm 0`: a space that had an ASID from birth always holds one.
             0 => None,
             _ if self.0 & BORN != 0 => Some(Asid::SHARED),
             _ => None,
@@ -91,8 +90,6 @@ impl Reading {
     /// The space's own ASID, under which some CPU may run it and which must be given back.
     pub(crate) fn held(self) -> Option<Asid> {
         let asid = Asid::new(self.0 as u16);
-        // Equivalent mutant `replace & with ^`: only the shared ASID makes the difference 0.
-        // Equivalent mutant `replace & with |`: where no ASID is held, the number is that of the shared one.
         (self.0 & HELD != 0 && asid != Asid::SHARED).then_some(asid)
     }
 
@@ -154,7 +151,6 @@ impl Tag {
             }
             let state = match now.tagged() {
                 // This also ends a claim, whose ASID comes too late.
-                // Equivalent mutant `delete match arm Tagged::Slots`: a claim on a space that has ended is never read.
                 Tagged::Slots => 0,
                 Tagged::Global(_) | Tagged::Adopting(_) if now.held().is_some() => {
                     now.0 & STATE | MIXED | LEAVING

@@ -166,7 +166,6 @@ impl<P: Platform> Engine<P> {
         // would suffice, but a CPU that kept its place does without.
         fence(Ordering::SeqCst);
         let (tag, newest) = space.to_load();
-        // Equivalent mutant `replace == with !=`: it is read only where a test removes the guard.
         // Either order: under a global ASID the generation is not read.
         // R1, R3
         if tag.is_some() && (self.guarded(Guard::SecondCpu) || space.used_on.read() == Users::None) {

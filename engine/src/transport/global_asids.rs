@@ -131,7 +131,6 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
                     return None;
                 }
                 let number = unused.trailing_zeros();
-                // Equivalent mutant `replace | with ^`: the bit was 0.
                 let taken = join(low | 1 << number, high);
                 match self.words[index].compare_exchange_weak(
                     word,

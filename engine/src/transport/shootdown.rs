@@ -34,7 +34,6 @@ impl<P: Platform> Engine<P> {
     ) -> Option<Ticket> {
         let me = self.platform().this_cpu();
         let asked = Asked { space: space.id(), generation, flush };
-        // Equivalent mutant `replace && with ||`: for no other CPU, `ask` sends nothing and does this CPU's part.
         // R1, R3
         if space.cpus().any_but(me) && self.guarded(Guard::Others) {
             let mut targets = CpuSet::new();
@@ -146,12 +145,10 @@ impl<P: Platform> Engine<P> {
                 true
             }
         });
-        // Equivalent mutant `replace > with >=`: to add 0 changes nothing.
         if passed_over > 0 {
             platform.cpu(me).tally.passed_over.add_at_once(passed_over);
         }
         let mut count = anyhow + alone;
-        // Equivalent mutant `replace > with >=`: a platform that is offered no CPU does nothing.
         if anyhow > 0 {
             if alone == 0 {
                 platform.flush_for(targets, asked.space, asked.flush);
@@ -248,7 +245,6 @@ impl<P: Platform> Engine<P> {
     /// generation is read, so its cache line stays where it is.
     #[inline]
     fn has_caught_up(here: &Here<'_, P>, space: SpaceId, generation: Generation) -> bool {
-        // Equivalent mutant `replace Engine<P>::has_caught_up -> bool with false`: `answer` then finds nothing to do.
         let Some(Loaded { space: own, asid, global: false }) = &here.own.loaded else { return false };
         space == here.cpu.seen.loaded()
             && own.as_ref().tag.read().is_slots()
@@ -281,7 +277,6 @@ impl<P: Platform> Engine<P> {
         let local = here.own.slots.generation(asid);
         // R1, R3
         if asked.generation.is_covered_by(local)
-            // Equivalent mutant `replace <= with >`: it is read only where a test removes the guard.
             || !self.guarded(Guard::NoGeneration) && asked.generation <= local
         {
             return false;
@@ -293,7 +288,6 @@ impl<P: Platform> Engine<P> {
                 return false;
             }
             Work::Pages => asked.flush,
-            // Equivalent mutant `replace match guard !self.guarded(Guard::OneBehind) with false`: it is that, but in tests.
             Work::Everything if !self.guarded(Guard::OneBehind) => asked.flush, // R1, R3
             // The CPU may have missed flushes of page-table pages too.
             Work::Everything => Flush::ALL,

@@ -70,7 +70,6 @@ impl<P: Platform> Engine<P> {
         // The hardware works while the other CPUs are asked.
         let started = self.start_broadcasts(asid, flush);
         if space.tag.read().is_from_birth() {
-            // Equivalent mutant `replace || with &&`: the same flush is broadcast for both tags, or for none.
             return (None, self.start_broadcasts(Asid::SHARED, flush) || started);
         }
         (self.ask_stragglers(generation, space, flush), started)

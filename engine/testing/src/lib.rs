@@ -17,5 +17,18 @@ pub use locks::{SpaceLock, TableLock};
 pub use scripted::{Carried, Event, Filled, Machine, Point, Script, Space};
 pub use tlb::{Scope, Started, Tlb};
 
+/// The number of cases that a random search tries, of `all`. It is a twentieth if the environment has `CEASEFIRE_SHORT`, as
+/// `cargo xtask test` sets it, and a thousandth under Miri, which takes a thousand times as long for each case.
+pub fn cases(all: u32) -> u32 {
+    let part = if cfg!(miri) {
+        1000
+    } else if std::env::var_os("CEASEFIRE_SHORT").is_some() {
+        20
+    } else {
+        1
+    };
+    all.div_ceil(part)
+}
+
 /// Every promise of a processor but broadcasts.
 pub const PROMISES: Capabilities = Capabilities { clean_stores_walk: true, asids: true, broadcast: None };

@@ -296,7 +296,7 @@ fn taken() -> impl Strategy<Value = Taken> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: crate::cases(1000), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ceasefire_testing::cases(1000), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_flush_covers_every_change(

@@ -269,7 +269,7 @@ pub(crate) fn play(
 }
 
 fn play_all(seeds: u32, schedule: Schedule, capabilities: impl Fn(u64) -> Capabilities) {
-    for seed in 0..u64::from(crate::cases(seeds)) {
+    for seed in 0..u64::from(ceasefire_testing::cases(seeds)) {
         assert_eq!(play(seed, capabilities(seed), schedule, |_| ()), Ok(()), "seed {seed}");
     }
 }

@@ -407,7 +407,7 @@ fn play(m: &Machine, steps: &[Step]) -> Result<(), String> {
 
 fn runner(cases: u32) -> TestRunner {
     let config = Config {
-        cases: crate::cases(cases),
+        cases: ceasefire_testing::cases(cases),
         failure_persistence: None,
         max_shrink_iters: 2000,
         ..Config::default()

@@ -26,12 +26,3 @@ mod sizes;
 mod switching;
 mod threads;
 mod transitions;
-
-/// The number of cases of a test, or of seeds. Miri takes a thousand times as long for each, so it tries a thousandth.
-const fn cases(all: u32) -> u32 {
-    if cfg!(miri) {
-        all.div_ceil(1000)
-    } else {
-        all
-    }
-}

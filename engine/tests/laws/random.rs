@@ -519,7 +519,7 @@ pub(crate) fn play(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: crate::cases(10_000), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ceasefire_testing::cases(10_000), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn random_histories_keep_every_rule((cpus, spaces, steps) in history()) {

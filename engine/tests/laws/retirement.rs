@@ -155,7 +155,7 @@ const SEEDS: u32 = 300;
 #[test]
 fn a_switch_delays_the_end_and_decides_it_only_if_the_cpu_then_runs_the_space() {
     let mut given_back = 0;
-    for seed in 0..u64::from(crate::cases(SEEDS)) {
+    for seed in 0..u64::from(ceasefire_testing::cases(SEEDS)) {
         let engine = Arc::new(Threads::engine(seed, 2, every(4), Bounds::STRICT));
         let [p, q] = [1, 2].map(|root| Arc::new(engine.new_space(Root(root))));
         let asid = p.asid().expect("every space gets one");
@@ -186,7 +186,7 @@ fn a_switch_delays_the_end_and_decides_it_only_if_the_cpu_then_runs_the_space() 
         given_back += u32::from(matches!(retired.into_inner(), Ok(Some(Ok(())))));
     }
     // A few histories may all end alike.
-    let all = crate::cases(SEEDS);
+    let all = ceasefire_testing::cases(SEEDS);
     assert!(all < SEEDS || (SEEDS / 10..SEEDS * 9 / 10).contains(&given_back), "{given_back} of {SEEDS}");
 }
 

@@ -5,6 +5,7 @@
 //! architecture defines the registers (`arch` of `ceasefire-kernel`, and the programs' `system_call`).
 #![no_std]
 
+pub mod options;
 pub mod sizes;
 pub mod status;
 

@@ -1,5 +1,4 @@
-//! The sizes of the parts of memory, in bytes. The kernel uses them, and `cargo xtask kernel` refuses too little memory
-//! by them before it boots.
+//! The sizes of the parts of memory, in bytes.
 
 /// A page.
 pub const PAGE: u64 = 4096;

@@ -1,11 +1,10 @@
-//! The information that the loader hands over: the command line ([`options`]), a description of the machine
+//! The information that the loader hands over: the command line, a description of the machine
 //! (`device_tree`, for machines without ACPI), and the memory in use ([`free_memory`]). This folder needs no machine;
 //! its tests run on the host.
 
 #[cfg(any(all(target_os = "none", target_arch = "aarch64"), test))]
 pub(crate) mod device_tree;
 pub(crate) mod free_memory;
-pub(crate) mod options;
 
 /// The information from the loader.
 #[cfg(target_os = "none")]

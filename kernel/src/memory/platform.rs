@@ -9,6 +9,7 @@ use ceasefire::sabotage::Guard;
 use ceasefire::{
     Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Extent, Flush, FlushEvent, Platform, Root,
 };
+use ceasefire_kernel_abi::options::{Mechanism, Options, Without};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, Memory, NodeId, SpaceHandle, Table, PAGE_BYTES};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use spin::Once;
@@ -17,7 +18,6 @@ use crate::arch::memory::{direct, publish_code};
 use crate::arch::{clock, interrupts, this_cpu, tlb};
 use crate::failure::event::{record, What};
 use crate::failure::refuse;
-use crate::loader::options::{Mechanism, Options, Without};
 use crate::manager::{self, Kernel};
 use crate::memory::sleep::Sleep;
 use crate::memory::spin::Spin;
@@ -38,8 +38,8 @@ static EVERYTHING: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn set_memory(options: &Options, make: impl FnOnce() -> Memory<Kernel>) {
     // Before the engine exists, which reads the capabilities once.
     if options.mechanism.broadcasts() {
-        let name = options.mechanism.name();
-        let missing = |what| refuse(format_args!("mechanism {name}: this processor has no {what}"));
+        let missing =
+            |what| refuse(format_args!("mechanism {}: this processor has no {what}", options.mechanism));
         BROADCAST.call_once(|| tlb::broadcasting().unwrap_or_else(missing));
     }
     manager::set(make);

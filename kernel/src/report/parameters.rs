@@ -1,9 +1,9 @@
 //! The options of the run, and the counters that programs may read.
 
-use ceasefire_kernel_abi::{Counter, Parameter, LOCKUP};
+use ceasefire_kernel_abi::options::Options;
+use ceasefire_kernel_abi::{Counter, Parameter, LOCKUP, PROGRAMS};
 use spin::Once;
 
-use crate::loader::options::Options;
 use crate::manager::memory;
 use crate::threads::cpu;
 
@@ -15,7 +15,7 @@ pub(crate) fn set(options: Options) {
 }
 
 pub(super) fn options() -> Options {
-    OPTIONS.get().copied().unwrap_or_default()
+    OPTIONS.get().copied().unwrap_or(Options::DEFAULT)
 }
 
 pub(super) fn frames() -> u64 {
@@ -24,14 +24,14 @@ pub(super) fn frames() -> u64 {
 
 /// Whether the last CPU must turn its interrupts off for good.
 pub(crate) fn is_lockup() -> bool {
-    options().program_name() == LOCKUP
+    options().program == LOCKUP
 }
 
 /// One of the run's options, or a property of the machine.
 pub(crate) fn parameter(parameter: Parameter) -> u64 {
     let options = options();
     match parameter {
-        Parameter::Program => options.program as u64,
+        Parameter::Program => PROGRAMS.iter().take_while(|known| **known != options.program).count() as u64,
         Parameter::Cpus => cpu::all().len() as u64,
         Parameter::Nodes => options.nodes as u64,
         Parameter::Frames => frames(),

@@ -101,11 +101,10 @@ fn result(begin: &Reading, end: &Reading, operations: u64) -> String {
     let _ = write!(
         text,
         "{{\"arch\":\"{NAME}\",\"program\":\"{}\",\"mechanism\":\"{}\",\"features\":\"{features}\"",
-        options.program_name(),
-        options.mechanism.name()
+        options.program, options.mechanism
     );
     let _ = match options.without {
-        Some(without) => write!(text, ",\"without\":\"{}\"", without.name()),
+        Some(without) => write!(text, ",\"without\":\"{without}\""),
         None => write!(text, ",\"without\":null"),
     };
     let numbers = [

@@ -1,10 +1,10 @@
 //! The layout of physical memory: heap, kernel stacks, devices, and the rest for the memory manager.
 
+use ceasefire_kernel_abi::options::Options;
 use ceasefire_kernel_abi::sizes::{self, ALIGNMENT, DEVICES, LEAST_OF_NODE, STACK, STACK_TABLES};
 use ceasefire_memory::{FrameNumber, PAGE_BYTES};
 
 use crate::failure::refuse;
-use crate::loader::options::Options;
 use crate::threads::stack;
 
 /// Physical memory by use.

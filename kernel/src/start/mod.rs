@@ -7,13 +7,14 @@ pub(crate) mod layout;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use ceasefire::Schedule;
+use ceasefire_kernel_abi::options::{Mechanism, Options};
 use ceasefire_kernel_abi::TICK;
 use ceasefire_memory::{Config, Lazy, Memory, NodeLayout};
 
 use crate::arch::cpus::{set_count, MOST_CPUS};
 use crate::arch::{boot, interrupts, tlb};
 use crate::failure::refuse;
-use crate::loader::options::{Options, Without};
 use crate::loader::Loaded;
 use crate::manager::{self, Kernel};
 use crate::memory::platform;
@@ -52,7 +53,7 @@ pub(crate) fn start(loaded: Loaded) -> ! {
                 tick: TICK * MILLISECOND,
                 ..Lazy::default()
             },
-            ..Config::new(nodes, cpus, options.mechanism.schedule())
+            ..Config::new(nodes, cpus, schedule(options.mechanism))
         };
         if options.is_stale() {
             // SAFETY: these are the memory manager's frames, and it begins after this.
@@ -78,17 +79,26 @@ pub(crate) fn start(loaded: Loaded) -> ! {
         options.nodes,
         layout.frames_per_node >> 8,
         layout.disk.1 >> 8,
-        options.mechanism.name(),
+        options.mechanism,
         options.without.map_or("", |_| " without "),
-        options.without.map_or("", Without::name),
-        options.program_name()
+        options.without.map_or("", |guard| guard.name()),
+        options.program
     ));
     take_part();
-    assert!(options.program_name() != "panic", "the command line asks for a panic");
+    assert!(options.program != "panic", "the command line asks for a panic");
     if lifecycle::start_first().is_err() {
         refuse(format_args!("out of memory for the first process"));
     }
     idle::idle()
+}
+
+/// When the kernel's own unmaps are flushed.
+const fn schedule(mechanism: Mechanism) -> Schedule {
+    match mechanism {
+        Mechanism::PerPage => Schedule::PerPage,
+        Mechanism::Batched | Mechanism::Broadcast | Mechanism::None => Schedule::Batched,
+        Mechanism::Lazy | Mechanism::All => Schedule::Lazy,
+    }
 }
 
 /// Pages of the swap device: the number in the options, or for `stale` without one a quarter of the devices' memory.

@@ -3,6 +3,7 @@
 use foldhash::HashMap;
 
 use crate::events::{Event, Kind};
+use crate::latest::Latest;
 use crate::observer::{Observer, Sink};
 use crate::recording::Row;
 use crate::replay::residency::Residency;
@@ -14,18 +15,22 @@ pub(super) struct Whereabouts {
     residency: Residency,
     /// The process of each thread that has not left its CPU for the last time.
     living: HashMap<u32, u32>,
+    /// The thread of each CPU's latest row, and its process. `living` has it.
+    latest: Latest<(u32, u32)>,
 }
 
 impl Whereabouts {
     /// Nothing is known of so many CPUs.
     pub(super) fn new(cpus: usize) -> Self {
-        Self { residency: Residency::new(cpus), living: HashMap::default() }
+        Self { residency: Residency::new(cpus), living: HashMap::default(), latest: Latest::new() }
     }
 
     /// Learns from a row that the observer knows.
     pub(super) fn add(&mut self, row: &Row, observer: &Observer<impl Sink>, steps: &mut Steps) {
         let Event { time_ns: now_ns, cpu, thread, kind } = row.event;
-        self.living.insert(thread, row.process);
+        if self.latest.is_news(cpu, (thread, row.process)) {
+            self.living.insert(thread, row.process);
+        }
         let runs = match kind {
             Kind::Lost { .. } => {
                 self.residency.loses(cpu);
@@ -54,6 +59,7 @@ impl Whereabouts {
         // A thread that has ended gives its memory back before it leaves its CPU, since Linux 6.16.
         if matches!(kind, Kind::Switch { .. }) && observer.has_ended(thread) {
             self.living.remove(&thread);
+            self.latest.clear();
             if self.living.values().all(|process| *process != row.process) {
                 steps.push(Step::Ends { process: row.process });
             }
@@ -64,6 +70,7 @@ impl Whereabouts {
     fn lives(&mut self, thread: u32, observer: &Observer<impl Sink>) {
         if let Some(is) = observer.threads.get(thread) {
             self.living.insert(thread, is.process);
+            self.latest.clear();
         }
     }
 

@@ -39,8 +39,6 @@ impl<P: Machine> Memory<P> {
         let block = address & !(around - 1);
         let start = block.max(area.start);
         let end = (block + around).min(area.end);
-        // Equivalent mutant `replace / with *`: nothing is found beyond the range.
-        // Equivalent mutant `replace - with +`: the same.
         let slots = ((end - start) / PAGE_BYTES) as usize;
         let mut found = [None; MOST_AROUND];
         {

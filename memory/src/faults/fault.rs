@@ -198,8 +198,6 @@ impl<P: Machine> Memory<P> {
             return Ok(Progress::Done);
         };
         let copied =
-            // Equivalent mutant `replace && with ||`: the file is a second user of its page. Only a truncation that has
-            // just taken the page out is not, and it will clear the translation and lose the store.
             frame != self.zero && self.frames.get(frame).place().is_some_and(|(object, _)| object == own);
         if copied && self.make_exclusive(frame) {
             leaf.install(address, writable(entry));

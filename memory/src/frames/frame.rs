@@ -179,7 +179,6 @@ impl FrameInfo {
 
     /// Makes an owned frame one that is never freed.
     pub(crate) fn adopt_reserved(&self) {
-        // Equivalent mutant `replace FrameInfo::adopt_reserved with ()`: no task counts the references to such a frame.
         self.references.store(1, Ordering::Relaxed);
     }
 

@@ -313,7 +313,6 @@ impl Shadow {
 
     /// Whether a CPU holds no entry under an ASID: all of it was invalidated after the CPU had left it.
     fn is_empty(&self, at: usize) -> bool {
-        // Equivalent mutant `replace < with <=`: no two steps have the same time.
         !self.is_loaded(at) && self.slots[at].left < self.slots[at].flushed
     }
 
@@ -341,7 +340,6 @@ impl Shadow {
                 let places =
                     [PageSize::KIB_4, PageSize::MIB_2].map(|size| Place::new(Root(root), address, size));
                 let numbers = places.into_iter().flat_map(|place| self.gone.at(place));
-                // Equivalent mutant `replace < with <=`: no two steps have the same time.
                 (known, cleared) = (root, numbers.filter(|&at| self.gone[at].time < time).collect());
                 all.extend_from_slice(&cleared);
             }
@@ -375,7 +373,6 @@ impl Shadow {
     fn holders<'a>(&'a self, gone: &'a Gone) -> impl Iterator<Item = usize> + 'a {
         let slots = self.slots_of.get(&gone.place.root).map_or(&[][..], Vec::as_slice);
         slots.iter().copied().filter(|&at| {
-            // Equivalent mutant `replace < with <=`: no two steps have the same time.
             self.slots[at].flushed < gone.time
                 && !self.is_empty(at)
                 && !gone.done.contains(&(self.cpu_of(at) as u16))

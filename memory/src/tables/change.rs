@@ -117,7 +117,6 @@ impl<P: Machine> Memory<P> {
                 let whole = at >= floor && at + span <= ceiling.min(USER_END);
                 // A table is unlinked with all tables below it, because mappings that moved away may have left empty
                 // ones.
-                // Equivalent mutant `replace > with >=`: a table of the lowest level is empty here.
                 if level > 1 {
                     let part = if whole { (at, at + span) } else { (start.max(at), end.min(at + span)) };
                     self.unlink_below(child, level - 1, part, (floor, ceiling), each);

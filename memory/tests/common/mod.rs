@@ -21,6 +21,8 @@ use std::sync::Arc;
 
 use ceasefire::{Platform, Schedule};
 use ceasefire_memory::{Config, Frame, FrameNumber, NodeId, NodeLayout, ObjectId, Pages, PAGE_BYTES};
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+use rand_xoshiro::SplitMix64;
 
 pub(crate) use moments::Moment;
 pub(crate) use rig::{Rig, Space};
@@ -122,19 +124,15 @@ pub(crate) fn at(start: u64, page: u64) -> u64 {
     start + page * PAGE_BYTES
 }
 
-/// Numbers that are the same in every run (splitmix64).
-pub(crate) struct Random(u64);
+/// Numbers that are the same in every run.
+pub(crate) struct Random(SplitMix64);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::seed_from_u64(seed))
     }
 
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
+        self.0.next_u64() % bound
     }
 }

@@ -2,8 +2,6 @@
 //!
 //! The oracle checks the same runs.
 
-mod common;
-
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;

@@ -1,14 +1,12 @@
 //! Programs load the values that they stored, on a machine whose pages have contents.
 
-mod common;
-
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::common::{at, machine, run_clean, simulation, Random, SCHEDULES, US};
 use ceasefire::Schedule;
 use ceasefire_machine::{stored_word, Options, Program, Simulation};
 use ceasefire_memory::{FaultError, Pages, PAGE_BYTES, USER_END};
-use common::{at, machine, run_clean, simulation, Random, SCHEDULES, US};
 
 fn with_contents(cpus: u16, schedule: Schedule) -> Simulation {
     let options = Options { contents: true, ..Options::new(schedule) };
@@ -102,7 +100,7 @@ fn a_program_sees_its_first_and_its_last_load_and_the_loads_that_it_could_make()
 #[test]
 fn without_the_flush_a_program_finds_the_poison_of_the_free_frame() {
     let simulation = with_contents(1, Schedule::Batched);
-    common::guards::remove(simulation.memory(), Some(common::guards::Engine::GatherFlush));
+    crate::common::guards::remove(simulation.memory(), Some(crate::common::guards::Engine::GatherFlush));
     let space = simulation.memory().new_space().expect("a frame");
     let body = |program: &Program| {
         let base =
@@ -115,7 +113,7 @@ fn without_the_flush_a_program_finds_the_poison_of_the_free_frame() {
         assert_eq!(found >> 48, 0xdead, "{found:#x}");
     };
     simulation.spawn("alone", 0, 0, &space, body).expect("a stack");
-    assert!(common::run(&simulation).violations > 0);
+    assert!(crate::common::run(&simulation).violations > 0);
 }
 
 #[test]

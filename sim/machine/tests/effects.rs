@@ -1,16 +1,14 @@
 //! What each effect of the hardware and the kernel adds to the time of a program.
 
-mod common;
-
 use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::rc::Rc;
 
+use crate::common::{at, ended, machine, run_clean, simulation, FAR, US};
 use ceasefire::Schedule;
 use ceasefire_machine::config::{IdleState, Machine, Picoseconds, Smt, Storage, TierMemory};
 use ceasefire_machine::{Program, Simulation};
 use ceasefire_memory::Pages;
-use common::{at, ended, machine, run_clean, simulation, FAR, US};
 
 type Body = Box<dyn FnOnce(&Program)>;
 

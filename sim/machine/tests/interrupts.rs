@@ -1,15 +1,13 @@
 //! Interrupts in simulated time: their arrival, their cost, and the CPUs that receive none.
 
-mod common;
-
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::common::{arrival_after, at, ended, machine, now, run_clean, simulation, Sink, FAR, US};
 use ceasefire::Schedule;
 use ceasefire_machine::config::Machine;
 use ceasefire_machine::{Options, Outcome, Program, Simulation, TraceFormat};
 use ceasefire_memory::Pages;
-use common::{arrival_after, at, ended, machine, now, run_clean, simulation, Sink, FAR, US};
 
 /// Computes in small steps, between which it can be interrupted.
 fn compute(program: &Program, micros: u64) {
@@ -61,7 +59,7 @@ fn a_sender_puts_all_requests_into_their_queues_before_the_first_interrupt() {
     machine.contention.enqueue = 2;
     let costs = &machine.costs;
     let (outcome, trace) = discard_beside(&machine, 3);
-    let (begun, _) = discard_beside(&common::machine(&[4], 4096), 3);
+    let (begun, _) = discard_beside(&crate::common::machine(&[4], 4096), 3);
     let &[(sent, 0)] = &trace.lines("remote ipi send")[..] else { panic!("{}", trace.text()) };
     let arrives = |n| sent + n * costs.interrupt_send + costs.interrupt_deliver + FAR;
     let expected: Vec<_> = (1..4).map(|n| (arrives(n), n as usize)).collect();

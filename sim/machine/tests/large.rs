@@ -8,8 +8,6 @@ use ceasefire_machine::config::builtin;
 use ceasefire_machine::{Options, Program, Simulation};
 use ceasefire_memory::Pages;
 
-mod common;
-
 /// A flush of a space that runs on 8 CPUs, as far apart as possible, costs 7 interrupts on the largest machine too.
 #[test]
 fn a_flush_interrupts_only_the_cpus_that_run_the_space() {
@@ -49,7 +47,7 @@ fn a_flush_interrupts_only_the_cpus_that_run_the_space() {
 fn a_munmap_of_2_gib_takes_few_rounds_of_interrupts() {
     const CPUS: u64 = 8;
     const PAGES: u64 = (2 << 30) / 4096;
-    let machine = common::machine(&[CPUS as u16], 3 << 20);
+    let machine = crate::common::machine(&[CPUS as u16], 3 << 20);
     let simulation = Simulation::new(&machine, Options::new(Schedule::Batched)).expect("it fits");
     let memory = simulation.memory();
     let space = memory.new_space().expect("a frame");
@@ -60,11 +58,11 @@ fn a_munmap_of_2_gib_takes_few_rounds_of_interrupts() {
         let (stored, unmapped, rounds) = (stored.clone(), unmapped.clone(), rounds.clone());
         let body = move |program: &Program| {
             for page in number * PAGES / CPUS..(number + 1) * PAGES / CPUS {
-                program.store(common::at(start, page), 1, 1).expect("a mapped page");
+                program.store(crate::common::at(start, page), 1, 1).expect("a mapped page");
             }
             stored.set(stored.get() + 1);
             while number == 0 && stored.get() < CPUS {
-                program.compute(common::US);
+                program.compute(crate::common::US);
             }
             if number == 0 {
                 let before = program.reading().counters.shootdowns;
@@ -75,7 +73,7 @@ fn a_munmap_of_2_gib_takes_few_rounds_of_interrupts() {
                 unmapped.set(true);
             }
             while !unmapped.get() {
-                program.compute(common::US);
+                program.compute(crate::common::US);
             }
         };
         simulation.spawn(format!("{number}"), number as u16, 0, &space, body).expect("a stack");

@@ -1,10 +1,12 @@
 //! The rules hold on small machines under pressure, and the removal of each guard breaks one.
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use crate::common::guards::{self, Guard};
+use crate::common::{at, machine, now, run, Random, SCHEDULES, US};
+#[cfg(ceasefire_sabotage)]
+use crate::common::{rules, with_small_tlb, SECOND};
 use ceasefire::{Payment, Schedule};
 #[cfg(ceasefire_sabotage)]
 use ceasefire_machine::config::builtin;
@@ -13,10 +15,6 @@ use ceasefire_machine::config::Machine;
 use ceasefire_machine::Rule;
 use ceasefire_machine::{Options, Outcome, Program, Simulation};
 use ceasefire_memory::{Pages, PAGE_BYTES};
-use common::guards::{self, Guard};
-use common::{at, machine, now, run, Random, SCHEDULES, US};
-#[cfg(ceasefire_sabotage)]
-use common::{rules, with_small_tlb, SECOND};
 
 /// The setup of a scenario.
 #[derive(Debug, Clone, Copy)]

@@ -1,15 +1,15 @@
 //! The scheduler, and the accounts of time.
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use crate::common::{
+    arrival, arrival_after, at, ended, machine, now, run_clean, simulation, FAR, SCHEDULES, US,
+};
 use ceasefire::Schedule;
 use ceasefire_machine::config::Picoseconds;
 use ceasefire_machine::{Outcome, Program};
 use ceasefire_memory::{ObjectId, Pages};
-use common::{arrival, arrival_after, at, ended, machine, now, run_clean, simulation, FAR, SCHEDULES, US};
 
 fn compute(micros: u64) -> impl FnOnce(&Program) + 'static {
     move |program| {

@@ -1,16 +1,15 @@
 //! Traces: their order, their circumstances, and Perfetto's format as an independent reader finds it.
 
-mod common;
 #[path = "../../perfetto/tests/reader/mod.rs"]
 mod reader;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::common::{at, machine, run_clean, Random, Sink, SCHEDULES, US};
 use ceasefire::Schedule;
 use ceasefire_machine::config::Machine;
 use ceasefire_machine::{Options, Outcome, Program, Simulation, TraceFormat};
 use ceasefire_memory::Pages;
-use common::{at, machine, run_clean, Random, Sink, SCHEDULES, US};
 use reader::{Slice, Trace};
 
 /// The first track of the trace, that of the run.
@@ -222,7 +221,10 @@ fn the_flows_of_one_request_lead_to_the_cpus_that_it_interrupts() {
         let length = |slice: &Slice| 1000 * (slice.ends.expect("it ended") - slice.begins);
         assert_eq!(flush.begins - interrupt.begins, costs.interrupt_handle / 1000);
         assert_eq!(length(flush), 3 * costs.invalidate_page);
-        assert_eq!(length(interrupt), costs.interrupt_handle + 3 * costs.invalidate_page + common::FAR);
+        assert_eq!(
+            length(interrupt),
+            costs.interrupt_handle + 3 * costs.invalidate_page + crate::common::FAR
+        );
     }
 }
 

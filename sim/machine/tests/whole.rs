@@ -1,12 +1,10 @@
 //! Whole runs: they are deterministic, lose no frame, and depend little on slack.
 
-mod common;
-
+use crate::common::{at, machine, run, run_clean, Sink, SCHEDULES, US};
 use ceasefire::Schedule;
 use ceasefire_machine::config::{Machine, Picoseconds};
 use ceasefire_machine::{Options, Outcome, RunError, Simulation, ThreadTime, TraceFormat};
 use ceasefire_memory::{ObjectId, Pages};
-use common::{at, machine, run, run_clean, Sink, SCHEDULES, US};
 
 /// Programs that read, write, discard and exit, each with its own file and memory. Returns the files.
 fn mixed(simulation: &Simulation, starts: &[Picoseconds]) -> Vec<ObjectId> {

@@ -8,93 +8,74 @@ use std::fmt::Write as _;
 use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
-use crate::failure::Failure;
+use crate::failure::{At as _, Failure};
 
 /// A change of one place in a file.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Edit {
     /// The file's path inside the other project.
     pub(super) file: String,
     /// The line without indentation, which occurs once in the file.
     line: String,
-    place: Place,
+    /// Whether the place begins below the line, and how many lines the text replaces there. Their SHA-256, if they are
+    /// several.
+    below: bool,
+    replaced: usize,
+    sum: Option<String>,
     text: String,
-}
-
-/// The place of the new text.
-#[derive(Debug, PartialEq, Eq)]
-enum Place {
-    Above,
-    Below,
-    /// It takes the place of so many lines. Their SHA-256, if they are more than the one that is named.
-    Instead(usize, Option<String>),
 }
 
 /// Reads a list of edits.
 pub(super) fn read(text: &str) -> Result<Vec<Edit>, Failure> {
-    let table: Table = text.parse().map_err(|error| Failure::new(format!("edits.toml: {error}")))?;
+    let table: Table = text.parse().at("edits.toml")?;
     let edits = table.get("edit").and_then(Value::as_array);
     let edits = edits.ok_or_else(|| Failure::new("edits.toml: has no [[edit]]"))?;
-    edits.iter().enumerate().map(|(at, edit)| read_one(at + 1, edit)).collect()
+    let edit = |(at, edit)| read_one(edit).at(format!("edits.toml: edit {}", at + 1));
+    edits.iter().enumerate().map(edit).collect()
 }
 
-fn read_one(number: usize, edit: &Value) -> Result<Edit, Failure> {
-    let wrong = |what: &str| Failure::new(format!("edits.toml: edit {number}: {what}"));
+fn read_one(edit: &Value) -> Result<Edit, &'static str> {
     let text = |key: &str| edit.get(key).and_then(Value::as_str).map(str::to_owned);
     let lines =
         edit.get("lines").map_or(Some(1), |lines| lines.as_integer().and_then(|lines| lines.try_into().ok()));
-    let lines: usize = lines.filter(|lines| *lines > 0).ok_or_else(|| wrong("`lines` must be at least 1"))?;
-    let (place, text_of) = match (text("above"), text("below"), text("instead")) {
-        (Some(above), None, None) => (Place::Above, above),
-        (None, Some(below), None) => (Place::Below, below),
-        (None, None, Some(instead)) => {
-            let sum = text("sha256");
-            if (lines > 1) != sum.is_some() {
-                return Err(wrong("several `lines` need their `sha256`, one line needs none"));
-            }
-            (Place::Instead(lines, sum), instead)
+    let lines: usize = lines.filter(|lines| *lines > 0).ok_or("`lines` must be at least 1")?;
+    let sum = text("sha256");
+    let (below, replaced, new) = match (text("above"), text("below"), text("instead")) {
+        (Some(above), None, None) => (false, 0, above),
+        (None, Some(below), None) => (true, 0, below),
+        (None, None, Some(_)) if (lines > 1) != sum.is_some() => {
+            return Err("several `lines` need their `sha256`, one line needs none");
         }
-        _ => return Err(wrong("needs one of `above`, `below` and `instead`")),
+        (None, None, Some(instead)) => (false, lines, instead),
+        _ => return Err("needs one of `above`, `below` and `instead`"),
     };
-    Ok(Edit {
-        file: text("file").ok_or_else(|| wrong("has no `file`"))?,
-        line: text("line").ok_or_else(|| wrong("has no `line`"))?,
-        place,
-        text: text_of,
-    })
+    let (file, line) = (text("file").ok_or("has no `file`")?, text("line").ok_or("has no `line`")?);
+    Ok(Edit { file, line, below, replaced, sum, text: new })
 }
 
 impl Edit {
     /// The source with the edit made.
     pub(super) fn apply(&self, source: &str) -> Result<String, Failure> {
+        self.applied(source).at(format!("{} differs from what the edit expects", self.file))
+    }
+
+    fn applied(&self, source: &str) -> Result<String, String> {
+        let Self { line, replaced, .. } = self;
         let lines: Vec<&str> = source.lines().collect();
-        let differs =
-            |why: String| Failure::new(format!("{} differs from what the edit expects: {why}", self.file));
-        let found: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].trim() == self.line).collect();
+        let found: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].trim() == line).collect();
         let &[at] = found.as_slice() else {
-            return Err(differs(format!("the line `{}` occurs {} times, not once", self.line, found.len())));
+            return Err(format!("the line `{line}` occurs {} times, not once", found.len()));
         };
-        let replaced = match &self.place {
-            Place::Above => at..at,
-            Place::Below => at + 1..at + 1,
-            Place::Instead(count, sum) => {
-                let end = at + count;
-                let part = lines.get(at..end).ok_or_else(|| {
-                    differs(format!("it ends before the {count} lines from `{}` on", self.line))
-                })?;
-                let is = hash(part);
-                if sum.as_ref().is_some_and(|sum| *sum != is) {
-                    return Err(differs(format!(
-                        "the {count} lines from `{}` on have SHA-256 {is}",
-                        self.line
-                    )));
-                }
-                at..end
-            }
-        };
-        let parts =
-            [&lines[..replaced.start], &[self.text.trim_end_matches('\n')], &lines[replaced.end..], &[""]];
-        Ok(parts.concat().join("\n"))
+        let start = at + usize::from(self.below);
+        let end = start + replaced;
+        let part = lines.get(start..end);
+        let part = part.ok_or_else(|| format!("it ends before the {replaced} lines from `{line}` on"))?;
+        let is = hash(part);
+        if self.sum.as_ref().is_some_and(|sum| *sum != is) {
+            return Err(format!("the {replaced} lines from `{line}` on have SHA-256 {is}"));
+        }
+        let new = self.text.trim_end_matches('\n');
+        Ok([&lines[..start], &[new], &lines[end..], &[""]].concat().join("\n"))
     }
 }
 
@@ -126,52 +107,43 @@ mod tests {
 
     #[test]
     fn a_text_is_put_beside_a_line_or_in_its_place() {
-        let one = |place| {
-            applied(&format!("line = \"one();\"\n{place} = \"    new();\"")).expect("an edit that fits")
-        };
-        assert_eq!(one("above"), "fn a() {\n    new();\n    one();\n    two();\n}\nfn b() {\n}\n");
-        assert_eq!(one("below"), "fn a() {\n    one();\n    new();\n    two();\n}\nfn b() {\n}\n");
-        assert_eq!(one("instead"), "fn a() {\n    new();\n    two();\n}\nfn b() {\n}\n");
+        for (place, expected) in [
+            ("above", "fn a() {\n    new();\n    one();\n    two();\n}\nfn b() {\n}\n"),
+            ("below", "fn a() {\n    one();\n    new();\n    two();\n}\nfn b() {\n}\n"),
+            ("instead", "fn a() {\n    new();\n    two();\n}\nfn b() {\n}\n"),
+        ] {
+            let edit = format!("line = \"one();\"\n{place} = \"    new();\"");
+            assert_eq!(applied(&edit).as_deref(), Ok(expected));
+        }
     }
 
     #[test]
     fn several_lines_are_replaced_if_they_are_the_expected_ones() {
         let sum = hash(&["    one();", "    two();"]);
         let edit =
-            |sum: &str| applied(&format!("line = \"one();\"\nlines = 2\nsha256 = \"{sum}\"\ninstead = \"\""));
+            |sum| applied(&format!("line = \"one();\"\nlines = 2\nsha256 = \"{sum}\"\ninstead = \"\""));
         assert_eq!(edit(&sum).as_deref(), Ok("fn a() {\n\n}\nfn b() {\n}\n"));
-        assert_eq!(
-            edit("0"),
-            Err(format!(
-                "f differs from what the edit expects: the 2 lines from `one();` on have SHA-256 {sum}"
-            ))
-        );
+        let differs = "f differs from what the edit expects: the 2 lines from `one();` on have SHA-256";
+        assert_eq!(edit(&"0".to_owned()), Err(format!("{differs} {sum}")));
     }
 
     #[test]
-    fn another_source_is_refused_with_the_line() {
-        for (edit, expected) in [
-            ("line = \"three();\"\nabove = \"\"", "the line `three();` occurs 0 times, not once"),
-            ("line = \"}\"\nabove = \"\"", "the line `}` occurs 2 times, not once"),
-            ("line = \"fn b() {\"\nlines = 3\nsha256 = \"0\"\ninstead = \"\"", "it ends before the 3 lines"),
-        ] {
-            let failure = applied(edit).expect_err("an edit that does not fit");
-            assert!(failure.starts_with("f differs from what the edit expects: "), "{failure}");
-            assert!(failure.contains(expected), "{failure}");
-        }
-    }
-
-    #[test]
-    fn a_wrong_edit_is_refused_with_its_number() {
-        for (edit, expected) in [
-            ("line = \"}\"", "edit 1: needs one of `above`, `below` and `instead`"),
-            ("line = \"}\"\nabove = \"\"\nbelow = \"\"", "edit 1: needs one of"),
-            ("above = \"\"", "edit 1: has no `line`"),
-            ("line = \"}\"\nlines = 2\ninstead = \"\"", "edit 1: several `lines` need their `sha256`"),
-            ("line = \"}\"\nlines = 0\ninstead = \"\"", "edit 1: `lines` must be at least 1"),
-        ] {
-            let failure = applied(edit).expect_err("a wrong edit");
-            assert!(failure.contains(expected), "{failure}");
+    fn another_source_and_a_wrong_edit_are_refused() {
+        let differs = "f differs from what the edit expects: ";
+        #[rustfmt::skip]
+        let wrong = [
+            ("line = \"three();\"\nabove = \"\"", differs, "the line `three();` occurs 0 times, not once"),
+            ("line = \"}\"\nabove = \"\"", differs, "the line `}` occurs 2 times, not once"),
+            ("line = \"fn b() {\"\nlines = 3\nsha256 = \"0\"\ninstead = \"\"", differs, "it ends before the 3 lines"),
+            ("line = \"}\"", "edits.toml: edit 1: ", "needs one of `above`, `below` and `instead`"),
+            ("line = \"}\"\nabove = \"\"\nbelow = \"\"", "edits.toml: edit 1: ", "needs one of"),
+            ("above = \"\"", "edits.toml: edit 1: ", "has no `line`"),
+            ("line = \"}\"\nlines = 2\ninstead = \"\"", "edits.toml: edit 1: ", "several `lines` need their `sha256`"),
+            ("line = \"}\"\nlines = 0\ninstead = \"\"", "edits.toml: edit 1: ", "`lines` must be at least 1"),
+        ];
+        for (edit, begin, end) in wrong {
+            let failure = applied(edit).expect_err(edit);
+            assert!(failure.starts_with(begin) && failure.contains(end), "{failure}");
         }
     }
 }

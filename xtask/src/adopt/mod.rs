@@ -13,111 +13,101 @@ mod port;
 mod rounds;
 mod runner;
 
-use crate::failure::Failure;
-use port::{Arch, Emulator, Layer, Ostd, Run};
+use clap::value_parser;
 
-/// What to run.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Options {
+use crate::failure::{self, ensure, Failure};
+use crate::one_of;
+use port::{Arch, Ostd, Run, RISCV64};
+
+/// The kernel of others.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Options {
+    /// ostd: its own tests and our probes on the engine, or one of the comparisons.
+    Ostd(Choice),
+}
+
+/// What runs, and where.
+#[derive(Debug, clap::Parser)]
+pub(crate) struct Choice {
+    #[command(flatten)]
     what: What,
+    #[arg(long, default_value = "x86_64", value_parser = one_of(Arch::ALL, |arch| arch.name))]
     arch: Arch,
-    emulator: Emulator,
+    /// On processors with PCIDs; needs Debian's `bochs` and more, which it names.
+    #[arg(long)]
+    bochs: bool,
+    #[arg(long, default_value_t = 4, value_parser = value_parser!(u32).range(1..=64))]
     cpus: u32,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum What {
-    /// ostd's own tests and our probes, on the engine or as it is published.
-    Tests {
-        on_engine: bool,
-    },
-    Rounds,
-    Instructions,
-    Conformance,
-    /// The same on the engine without a guard.
-    Without(String),
+#[derive(Debug, clap::Args)]
+#[group(multiple = false)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option, and at most one is given")]
+struct What {
+    /// The tests on ostd as it is published.
+    #[arg(long)]
+    stock: bool,
+    /// Counts interrupts of unmaps, without and with the engine.
+    #[arg(long)]
+    rounds: bool,
+    /// Counts instructions of a flush, without and with the engine; `x86_64` alone.
+    #[arg(long)]
+    instructions: bool,
+    /// Runs the scenarios of `ceasefire-conformance`, without and with the engine.
+    #[arg(long)]
+    conformance: bool,
+    /// The same on the engine without a guard, which must be missed; `x86_64` alone.
+    #[arg(long, value_name = "GUARD")]
+    without: Option<String>,
 }
 
-impl Options {
-    pub(crate) fn parse(arguments: &[&str]) -> Result<Self, Failure> {
-        let mut options = Self {
-            what: What::Tests { on_engine: true },
-            arch: Arch::X86_64,
-            emulator: Emulator::Qemu,
-            cpus: 4,
-        };
-        let mut arguments = arguments.iter();
-        match arguments.next() {
-            Some(&"ostd") => {}
-            Some(other) => return Err(Failure::usage(format!("`adopt {other}`: known: adopt ostd"))),
-            None => return Err(Failure::usage("`adopt` needs the name of a kernel; known: ostd")),
-        }
-        while let Some(argument) = arguments.next() {
-            match *argument {
-                "--stock" => options.what = What::Tests { on_engine: false },
-                "--rounds" => options.what = What::Rounds,
-                "--instructions" => options.what = What::Instructions,
-                "--conformance" => options.what = What::Conformance,
-                "--bochs" => options.emulator = Emulator::Bochs,
-                "--without" => {
-                    let guard = arguments.next().copied().filter(|guard| !guard.starts_with('-'));
-                    let guard =
-                        guard.ok_or_else(|| Failure::usage("`--without` needs the name of a guard"))?;
-                    options.what = What::Without(guard.to_owned());
-                }
-                "--arch" => {
-                    let name = arguments.next().ok_or_else(|| Failure::usage("`--arch` needs a name"))?;
-                    options.arch = Arch::find(name)?;
-                }
-                "--cpus" => {
-                    let cpus = arguments.next().and_then(|cpus| cpus.parse().ok());
-                    let cpus = cpus.filter(|cpus| (1..=64).contains(cpus));
-                    options.cpus = cpus.ok_or_else(|| Failure::usage("`--cpus` needs a number, 1 to 64"))?;
-                }
-                other => {
-                    let line = format!("unknown option `{other}`; known: --stock, --rounds, --instructions, --conformance, --without GUARD, --arch ARCH, --bochs and --cpus N");
-                    return Err(Failure::usage(line));
-                }
-            }
-        }
-        let only = match options.what {
-            What::Instructions => {
-                Some("`--instructions` is for x86_64: the clock of riscv64 does not count instructions")
-            }
-            What::Without(_) => {
-                Some("`--without` is for x86_64: QEMU 7.2 hides what riscv64 does without most guards")
-            }
-            _ => None,
-        };
-        if let (Some(line), Arch::Riscv64) = (only, options.arch) {
-            return Err(Failure::usage(line));
-        }
-        if options.emulator == Emulator::Bochs {
-            if options.arch != Arch::X86_64 {
-                return Err(Failure::usage("`--bochs` is for x86_64"));
-            }
-            if matches!(options.what, What::Rounds | What::Instructions) {
-                return Err(Failure::usage("`--bochs` is for tests, `--conformance` and `--without`"));
-            }
-        }
-        Ok(options)
+impl Choice {
+    fn check(&self) -> Result<(), Failure> {
+        let Self { what, arch, bochs, .. } = self;
+        let on_riscv = *arch == RISCV64;
+        ensure!(
+            !what.instructions || !on_riscv,
+            usage,
+            "`--instructions` is for x86_64: the clock of riscv64 does not count instructions"
+        );
+        ensure!(
+            what.without.is_none() || !on_riscv,
+            usage,
+            "`--without` is for x86_64: QEMU 7.2 hides what riscv64 does without most guards"
+        );
+        ensure!(!bochs || !on_riscv, usage, "`--bochs` is for x86_64");
+        let counts = what.rounds || what.instructions;
+        ensure!(!bochs || !counts, usage, "`--bochs` is for tests, `--conformance` and `--without`");
+        Ok(())
     }
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let ostd = Ostd::fetch(options.arch, options.emulator)?;
-    match &options.what {
-        What::Tests { on_engine } => {
-            let layers = if *on_engine { &[Layer::Engine, Layer::Probes][..] } else { &[Layer::Probes] };
-            let folder = ostd.lay_out(layers)?;
-            let run = Run::new("test", layers, options.cpus);
-            runner::run(&mut ostd.osdk(&folder, &run)?, options.arch)
-        }
-        What::Rounds => rounds::compare(&ostd, options.cpus),
-        What::Instructions => rounds::instructions(&ostd, options.cpus),
-        What::Conformance => conformance::compare(&ostd, options.cpus),
-        What::Without(guard) => conformance::without(&ostd, options.cpus, guard),
+pub(crate) fn run(Options::Ostd(choice): &Options) -> Result<(), Failure> {
+    choice.check()?;
+    let Choice { what, arch, bochs, cpus } = choice;
+    let ostd = Ostd::fetch(*arch, *bochs)?;
+    if let Some(guard) = &what.without {
+        conformance::without(&ostd, *cpus, guard)
+    } else if what.rounds {
+        rounds::compare(&ostd, *cpus)
+    } else if what.instructions {
+        rounds::instructions(&ostd, *cpus)
+    } else if what.conformance {
+        conformance::compare(&ostd, *cpus)
+    } else {
+        let layers = if what.stock { &[port::PROBES][..] } else { &[port::ENGINE, port::PROBES] };
+        let folder = ostd.lay_out(layers)?;
+        runner::run(&mut ostd.osdk(&folder, &Run::new("test", layers, *cpus))?, *arch)
     }
+}
+
+/// What a kernel of ours printed, line by line, each after its name. The last line must be `end`.
+fn lines<'a>(output: &'a str, kernel: &str) -> Result<Vec<&'a str>, Failure> {
+    let own = |line: &'a str| line.trim().strip_prefix(kernel)?.strip_prefix(": ");
+    let lines: Vec<&str> = output.lines().filter_map(own).collect();
+    let end = failure::last_lines(output, 12);
+    ensure!(lines.last() == Some(&"end"), new, "the kernel did not end; its last lines:\n{end}");
+    Ok(lines)
 }
 
 #[cfg(test)]
@@ -125,26 +115,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_read_and_others_refused() {
-        let parsed = Options::parse(&["ostd", "--cpus", "8", "--stock"]).expect("options");
-        let stock = What::Tests { on_engine: false };
-        assert_eq!(parsed, Options { what: stock, arch: Arch::X86_64, emulator: Emulator::Qemu, cpus: 8 });
-        let parsed = Options::parse(&["ostd", "--arch", "riscv64"]).expect("options");
-        assert_eq!(parsed.arch, Arch::Riscv64);
+    fn some_choices_need_an_architecture() {
+        let check = |line| crate::parse::<Choice>(line).and_then(|choice| choice.check());
+        for right in ["", "--cpus 8 --stock", "--arch riscv64 --conformance", "--bochs --without others"] {
+            check(right).expect(right);
+        }
         for wrong in [
-            &[][..],
-            &["linux"],
-            &["ostd", "--cpus"],
-            &["ostd", "--cpus", "0"],
-            &["ostd", "--fast"],
-            &["ostd", "--arch"],
-            &["ostd", "--arch", "mips"],
-            &["ostd", "--instructions", "--arch", "riscv64"],
-            &["ostd", "--arch", "riscv64", "--without", "others"],
-            &["ostd", "--arch", "riscv64", "--bochs"],
-            &["ostd", "--bochs", "--rounds"],
+            "--instructions --arch riscv64",
+            "--arch riscv64 --without others",
+            "--arch riscv64 --bochs",
+            "--bochs --rounds",
+            "--stock --rounds",
         ] {
-            assert_eq!(Options::parse(wrong).expect_err("must be refused").code(), 2, "{wrong:?}");
+            assert_eq!(check(wrong).expect_err(wrong).code(), 2, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_did_not_end_is_a_failure() {
+        assert_eq!(lines("noise\r\nrounds: a\r\n rounds: end\r\nnoise", "rounds").unwrap(), ["a", "end"]);
+        for output in ["rounds: a\npanicked\n", "conformance: end\npanicked"] {
+            let failure = lines(output, "rounds").expect_err("no end");
+            assert!(failure.to_string().trim_end().ends_with("panicked"), "{failure}");
         }
     }
 }

@@ -8,8 +8,8 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::edits;
-use crate::failure::{self, Failure};
-use crate::workspace::Workspace;
+use crate::failure::{self, ensure, At as _, Failure};
+use crate::workspace::{self, Workspace};
 
 /// The version of ostd and of its build tool.
 const VERSION: &str = "0.19.0";
@@ -18,89 +18,54 @@ const UNWINDING: &str = "0.2.10";
 
 /// An architecture for which ostd is built. `ports/ostd/OSDK.toml` has a scheme for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arch {
-    X86_64,
-    Riscv64,
+pub(crate) struct Arch {
+    /// Its name, which is that of its scheme too.
+    pub(super) name: &'static str,
+    /// Rust's target.
+    target: &'static str,
+    /// The layers that ostd needs there in any case, as published too.
+    layers: &'static [Layer],
+    /// Settings of cargo for it.
+    config: &'static str,
+    /// Tests that cannot pass on the emulated processor, each after its file.
+    pub(super) unfit: &'static [&'static str],
 }
+
+pub(super) const X86_64: Arch =
+    Arch { name: "x86_64", target: "x86_64-unknown-none", layers: &[], config: "", unfit: &[] };
+
+pub(super) const RISCV64: Arch = Arch {
+    name: "riscv64",
+    target: "riscv64imac-unknown-none-elf",
+    layers: &[CONSOLE, INTERRUPTS],
+    // There the unwinder has no index, and searches all functions for each one on the stack. Unoptimised that takes tens
+    // of seconds for each test that panics.
+    config: "\n[profile.dev.package]\ngimli = { opt-level = 3 }\nunwinding = { opt-level = 3 }\n",
+    // They expect that a device uses a buffer in its place. ostd copies it on processors that cannot write caches back
+    // (Zicbom), and QEMU 7.2 emulates no other.
+    unfit: &["mm/dma/test.rs: to_device", "mm/dma/test.rs: from_device"],
+};
 
 impl Arch {
-    const ALL: [Self; 2] = [Self::X86_64, Self::Riscv64];
-
-    /// The architecture of that name.
-    pub(super) fn find(name: &str) -> Result<Self, Failure> {
-        Self::ALL.into_iter().find(|arch| arch.name() == name).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            Failure::usage(format!("unknown architecture `{name}`; known: {names}"))
-        })
-    }
-
-    /// Its name, which is that of its scheme too.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::X86_64 => "x86_64",
-            Self::Riscv64 => "riscv64",
-        }
-    }
-
-    /// Rust's target.
-    const fn target(self) -> &'static str {
-        match self {
-            Self::X86_64 => "x86_64-unknown-none",
-            Self::Riscv64 => "riscv64imac-unknown-none-elf",
-        }
-    }
-
-    /// The layers that ostd needs there in any case, as published too.
-    const fn layers(self) -> &'static [Layer] {
-        match self {
-            Self::X86_64 => &[],
-            Self::Riscv64 => &[Layer::Console, Layer::Interrupts],
-        }
-    }
-
-    /// Settings of cargo for it.
-    const fn config(self) -> &'static str {
-        match self {
-            Self::X86_64 => "",
-            // There the unwinder has no index, and searches all functions for each one on the stack. Unoptimised that takes
-            // tens of seconds for each test that panics.
-            Self::Riscv64 => {
-                "\n[profile.dev.package]\ngimli = { opt-level = 3 }\nunwinding = { opt-level = 3 }\n"
-            }
-        }
-    }
+    pub(super) const ALL: &'static [Self] = &[X86_64, RISCV64];
 }
 
-/// The emulator that boots it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Emulator {
-    Qemu,
-    /// Its processors have PCIDs. It boots from a disc, and is much slower.
-    Bochs,
-}
-
-impl Emulator {
-    /// Where a file of it or of what it needs is, and the package that has the file.
-    const fn needs(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Self::Qemu => &[],
-            Self::Bochs => &[
-                ("/usr/bin/bochs", "bochs"),
-                ("/usr/share/bochs/BIOS-bochs-latest", "bochsbios"),
-                ("/usr/share/vgabios/vgabios.bin", "vgabios"),
-                ("/usr/bin/grub-mkrescue", "grub-common"),
-                ("/usr/lib/grub/i386-pc", "grub-pc-bin"),
-                ("/usr/bin/xorriso", "xorriso"),
-                ("/usr/bin/mformat", "mtools"),
-            ],
-        }
-    }
-}
+/// Where a file of Bochs or of what it needs is, and the package that has the file.
+const BOCHS: [(&str, &str); 7] = [
+    ("/usr/bin/bochs", "bochs"),
+    ("/usr/share/bochs/BIOS-bochs-latest", "bochsbios"),
+    ("/usr/share/vgabios/vgabios.bin", "vgabios"),
+    ("/usr/bin/grub-mkrescue", "grub-common"),
+    ("/usr/lib/grub/i386-pc", "grub-pc-bin"),
+    ("/usr/bin/xorriso", "xorriso"),
+    ("/usr/bin/mformat", "mtools"),
+];
 
 /// ostd as cargo has fetched it, with the tools that build it.
 pub(super) struct Ostd {
     arch: Arch,
-    emulator: Emulator,
+    /// Whether Bochs boots it, whose processors have PCIDs, and not QEMU. It boots from a disc, and is much slower.
+    pub(super) bochs: bool,
     /// This repository, and its folder for the port.
     root: PathBuf,
     ours: PathBuf,
@@ -111,34 +76,19 @@ pub(super) struct Ostd {
 }
 
 /// A part of the port: files to lay over ostd's own, and edits of others. Each is a folder of `ports/ostd`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Layer {
-    /// The engine.
-    Engine,
-    /// Counters for the kernel `rounds`.
-    Counters,
-    /// Tests of our own.
-    Probes,
-    /// Ways for the kernel `conformance` into what is private to ostd.
-    Doors,
-    /// A console on riscv64 with old firmware.
-    Console,
-    /// Interrupts between CPUs of riscv64 that are not lost.
-    Interrupts,
-}
-
-impl Layer {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Engine => "engine",
-            Self::Counters => "counters",
-            Self::Probes => "probes",
-            Self::Doors => "doors",
-            Self::Console => "console",
-            Self::Interrupts => "interrupts",
-        }
-    }
-}
+pub(super) type Layer = &'static str;
+/// The engine.
+pub(super) const ENGINE: Layer = "engine";
+/// Counters for the kernel `rounds`.
+pub(super) const COUNTERS: Layer = "counters";
+/// Tests of our own.
+pub(super) const PROBES: Layer = "probes";
+/// Ways for the kernel `conformance` into what is private to ostd.
+pub(super) const DOORS: Layer = "doors";
+/// A console on riscv64 with old firmware.
+const CONSOLE: Layer = "console";
+/// Interrupts between CPUs of riscv64 that are not lost.
+const INTERRUPTS: Layer = "interrupts";
 
 /// What the build tool does.
 #[derive(Debug)]
@@ -161,53 +111,37 @@ impl<'a> Run<'a> {
 
 impl Ostd {
     /// Installs the toolchain, its target and the build tool if they are missing, and fetches ostd.
-    pub(super) fn fetch(arch: Arch, emulator: Emulator) -> Result<Self, Failure> {
-        let missing = emulator.needs().iter().filter(|(file, _)| !Path::new(file).exists());
+    pub(super) fn fetch(arch: Arch, bochs: bool) -> Result<Self, Failure> {
+        let missing = BOCHS.iter().filter(|(file, _)| bochs && !Path::new(file).exists());
         let missing: Vec<&str> = missing.map(|(_, package)| *package).collect();
-        if !missing.is_empty() {
-            return Err(Failure::new(format!("{emulator:?} needs Debian's {}", missing.join(", "))));
-        }
+        ensure!(missing.is_empty(), new, "Bochs needs Debian's {}", missing.join(", "));
         let workspace = Workspace::load()?;
         let (ours, made) = (workspace.root.join("ports/ostd"), workspace.target.join("ports/ostd"));
         let channel = channel(&read(&ours.join("rust-toolchain.toml"))?)?;
-        toolchain(&channel, arch)?;
+        workspace::toolchain(&channel, &["rust-src"], &[arch.target])?;
         let tool = tool(&channel, &made)?;
         let published = fetch(&channel, &made)?;
-        Ok(Self { arch, emulator, root: workspace.root, ours, made, published, tool })
-    }
-
-    pub(super) const fn emulator(&self) -> Emulator {
-        self.emulator
-    }
-
-    /// The argument that makes scenarios short where the emulator is slow.
-    pub(super) const fn rounds(&self) -> &'static str {
-        match self.emulator {
-            Emulator::Qemu => "",
-            Emulator::Bochs => "--kcmd-args=rounds=10",
-        }
+        Ok(Self { arch, bochs, root: workspace.root, ours, made, published, tool })
     }
 
     /// Writes a copy with these layers and those of the architecture, and returns its folder. Files that are the same
     /// stay as they are, so that the next build is short. An edit of a file that a layer lays over is left out.
     pub(super) fn lay_out(&self, layers: &[Layer]) -> Result<PathBuf, Failure> {
-        let layers = &[self.arch.layers(), layers].concat();
-        let names: Vec<&str> = ["ostd"].into_iter().chain(layers.iter().map(|layer| layer.name())).collect();
-        let to = self.made.join(names.join("-"));
+        let layers = &[self.arch.layers, layers].concat();
+        let to = self.made.join([&["ostd"], layers.as_slice()].concat().join("-"));
         let published = files(&self.published)?;
         let (mut list, mut laid_over) = (Vec::new(), Vec::new());
         for layer in layers {
-            let folder = self.ours.join(layer.name());
+            let folder = self.ours.join(layer);
             list.extend(edits::read(&read(&folder.join("edits.toml"))?)?);
             let overlay = folder.join("overlay");
             if overlay.exists() {
                 laid_over.extend(files(&overlay)?.into_iter().map(|file| (overlay.join(&file), file)));
             }
         }
-        if let Some(edit) =
-            list.iter().find(|edit| !published.iter().any(|file| file == Path::new(&edit.file)))
-        {
-            return Err(Failure::new(format!("ostd {VERSION} has no {}, which an edit changes", edit.file)));
+        for edits::Edit { file, .. } in &list {
+            let is_there = published.iter().any(|known| known == Path::new(file));
+            ensure!(is_there, new, "ostd {VERSION} has no {file}, which an edit changes");
         }
         for file in published.iter().filter(|file| !laid_over.iter().any(|(_, over)| over == *file)) {
             let mut text = read(&self.published.join(file))?;
@@ -230,7 +164,7 @@ impl Ostd {
         let pinned = unwinding(format!("={UNWINDING}"));
         let mut text = text.replace(&unwinding(UNWINDING.to_owned()), &pinned);
         text.push_str("\n[workspace]\n");
-        if layers.contains(&Layer::Engine) {
+        if layers.contains(&ENGINE) {
             let engine = self.root.join("engine");
             let _ = write!(text, "\n[dependencies.ceasefire]\npath = \"{}\"\n", engine.display());
         }
@@ -253,7 +187,7 @@ impl Ostd {
         let ostd = self.lay_out(run.layers)?;
         // The tool builds a package that asks for ostd by its version.
         let mut config = format!("[patch.crates-io]\nostd = {{ path = \"{}\" }}\n", ostd.display());
-        config.push_str(self.arch.config());
+        config.push_str(self.arch.config);
         if run.removable {
             // The tool passes no `RUSTFLAGS` on, so the flag stands in the profile.
             config.push_str("\n[unstable]\nprofile-rustflags = true\n");
@@ -268,11 +202,8 @@ impl Ostd {
         write(&folder.join("OSDK.toml"), &settings.replace("{more}", run.machine))?;
         let mut command = Command::new(&self.tool);
         command.arg("osdk").args(run.line.split_whitespace()).current_dir(folder);
-        let scheme = match self.emulator {
-            Emulator::Qemu => self.arch.name(),
-            Emulator::Bochs => "bochs",
-        };
-        command.args(["--target-arch", self.arch.name(), "--scheme", scheme]);
+        let scheme = if self.bochs { "bochs" } else { self.arch.name };
+        command.args(["--target-arch", self.arch.name, "--scheme", scheme]);
         // cargo takes the toolchain that the folder names. A CPU leaves a space's set when it leaves the space, as in
         // ostd, so that the space is dropped as early.
         command.env_remove("RUSTUP_TOOLCHAIN");
@@ -289,42 +220,13 @@ fn channel(text: &str) -> Result<String, Failure> {
     Ok(channel.ok_or_else(|| Failure::new("ports/ostd/rust-toolchain.toml names no channel"))?.to_owned())
 }
 
-/// Installs the toolchain and the target if they are missing.
-fn toolchain(channel: &str, arch: Arch) -> Result<(), Failure> {
-    let rustup = |line: &str| {
-        let mut command = Command::new("rustup");
-        command.args(line.split_whitespace());
-        command
-    };
-    let installed = failure::stdout(&mut rustup("toolchain list"))?;
-    if !installed.lines().any(|line| line.starts_with(channel)) {
-        let line = format!("toolchain install {channel} --profile minimal --component rust-src");
-        failure::run(&mut rustup(&line))?;
-    }
-    let targets = failure::stdout(&mut rustup(&format!("target list --installed --toolchain {channel}")))?;
-    if targets.lines().any(|line| line == arch.target()) {
-        return Ok(());
-    }
-    failure::run(&mut rustup(&format!("target add --toolchain {channel} {}", arch.target())))
-}
-
 /// The build tool's program, which is installed if it is missing.
 fn tool(channel: &str, folder: &Path) -> Result<PathBuf, Failure> {
     let root = folder.join("tools");
     let program = root.join("bin/cargo-osdk");
     if !program.exists() {
-        let version = format!("={VERSION}");
-        let mut install = Command::new("cargo");
-        install.args([
-            &format!("+{channel}"),
-            "install",
-            "cargo-osdk",
-            "--locked",
-            "--version",
-            &version,
-            "--root",
-        ]);
-        failure::run(install.arg(&root))?;
+        let line = format!("+{channel} install cargo-osdk --locked --version ={VERSION} --root");
+        failure::run(Command::new("cargo").args(line.split(' ')).arg(&root))?;
     }
     Ok(program)
 }
@@ -339,38 +241,24 @@ fn fetch(channel: &str, folder: &Path) -> Result<PathBuf, Failure> {
     write(&package.join("lib.rs"), "")?;
     let mut metadata = Command::new("cargo");
     metadata.args([&format!("+{channel}"), "metadata", "--format-version", "1"]).current_dir(&package);
-    let metadata: Value = serde_json::from_str(&failure::stdout(&mut metadata)?)
-        .map_err(|error| Failure::new(format!("`cargo metadata` of ostd: {error}")))?;
-    let packages = metadata["packages"].as_array().into_iter().flatten();
-    let ostd = packages
-        .filter(|package| package["name"] == "ostd")
-        .find_map(|package| package["manifest_path"].as_str());
-    let ostd = ostd.and_then(|manifest| Path::new(manifest).parent());
-    Ok(ostd.ok_or_else(|| Failure::new("cargo has not fetched ostd"))?.to_owned())
+    let metadata: Value =
+        serde_json::from_str(&failure::stdout(&mut metadata)?).at("`cargo metadata` of ostd")?;
+    let mut packages = metadata["packages"].as_array().into_iter().flatten();
+    let ostd = packages.find(|package| package["name"] == "ostd");
+    let manifest = ostd.and_then(|package| package["manifest_path"].as_str()).map(Path::new);
+    let folder = manifest.and_then(Path::parent).ok_or_else(|| Failure::new("cargo has not fetched ostd"))?;
+    Ok(folder.to_owned())
 }
 
 /// The files under a folder, by their paths inside it.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let mut found = Vec::new();
-    let mut folders = vec![PathBuf::new()];
-    while let Some(inner) = folders.pop() {
-        let path = folder.join(&inner);
-        let wrong = |error| Failure::new(format!("{}: {error}", path.display()));
-        for entry in fs::read_dir(&path).map_err(wrong)? {
-            let entry = entry.map_err(wrong)?;
-            let name = inner.join(entry.file_name());
-            if entry.file_type().map_err(wrong)?.is_dir() {
-                folders.push(name);
-            } else {
-                found.push(name);
-            }
-        }
-    }
-    Ok(found)
+    let mut find = Command::new("find");
+    find.args([".", "-type", "f", "-printf", "%P\\n"]).current_dir(folder);
+    Ok(failure::stdout(&mut find)?.lines().map(PathBuf::from).collect())
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+    fs::read_to_string(path).at(path)
 }
 
 /// Writes a file, unless it has this content.
@@ -378,10 +266,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     if fs::read_to_string(path).is_ok_and(|is| is == text) {
         return Ok(());
     }
-    let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
-    folder
-        .and_then(|()| fs::write(path, text))
-        .map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+    fs::create_dir_all(path.parent().unwrap_or(path)).and_then(|()| fs::write(path, text)).at(path)
 }
 
 #[cfg(test)]

@@ -1,126 +1,88 @@
 //! What unmaps cost on ostd, as it is published and on the engine.
 
-use super::port::{Layer, Ostd, Run};
-use crate::failure::{self, Failure};
+use super::port::{Layer, Ostd, Run, COUNTERS, ENGINE};
+use crate::failure::{self, ensure, Failure};
 use crate::table;
 
-/// The counts of one unmap.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Unmap {
-    case: String,
-    interrupts: u64,
-    remote_locks: u64,
-    allocations: u64,
-}
+/// The name of the kernel, whose lines are fields `name=value`.
+const KERNEL: &str = "rounds";
 
-type Count = fn(&Unmap) -> u64;
+/// The counts of an unmap, and their names in the kernel's lines.
+const COUNTS: [(&str, &str); 3] =
+    [("interrupts", "interrupts"), ("locks of other CPUs", "remote_locks"), ("allocations", "allocations")];
+
+/// The parts of a flush of one page in instructions, and their names.
+const PARTS: [(&str, &str); 3] = [
+    ("sender, until the others are asked", "dispatch"),
+    ("sender, once they have answered", "sync"),
+    ("each receiver", "receiver"),
+];
 
 /// Runs the kernel `ports/ostd/rounds` on both, prints a table, and fails if any unmap needs more interrupts on the
 /// engine.
 pub(super) fn compare(ostd: &Ostd, cpus: u32) -> Result<(), Failure> {
-    let [published, ours] = outputs(ostd, cpus, "", "")?;
-    let (table, worse) = table(&read(&published)?, &read(&ours)?);
+    let outputs = outputs(ostd, cpus, "", "")?;
+    let (table, worse) = table(&super::lines(&outputs[0], KERNEL)?, &super::lines(&outputs[1], KERNEL)?);
     println!("ostd on {cpus} CPUs, five unmaps each: as published, and on the engine\n{table}");
-    if worse.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::new(format!("more interrupts on the engine: {}", worse.join(", "))))
+    ensure!(worse.is_empty(), new, "more interrupts on the engine: {}", worse.join(", "));
+    Ok(())
 }
 
 /// Runs it on both with an emulator that counts instructions, and prints those of a flush of one page.
 pub(super) fn instructions(ostd: &Ostd, cpus: u32) -> Result<(), Failure> {
     let outputs = outputs(ostd, cpus, " --release --kcmd-args=instructions", " -icount shift=0")?;
-    let [published, ours] = outputs.map(|output| flush(&output));
-    let (published, ours) = (published?, ours?);
-    let row = |part: usize| [PARTS[part].1.to_owned(), published[part].to_string(), ours[part].to_string()];
-    let rows = [0, 1, 2].map(row);
+    let (published, ours) = (flush(&outputs[0])?, flush(&outputs[1])?);
+    let row = |part: usize| [PARTS[part].0.to_owned(), published[part].to_string(), ours[part].to_string()];
     println!("ostd on {cpus} CPUs, the instructions of a flush of one page: as published, and on the engine");
-    println!("{}", table::format(["", "published", "engine"], &rows));
+    println!("{}", table::format(["", "published", "engine"], &[0, 1, 2].map(row)));
     Ok(())
 }
-
-/// The parts of a flush, by their names in the kernel's line.
-const PARTS: [(&str, &str); 3] = [
-    ("dispatch", "sender, until the others are asked"),
-    ("sync", "sender, once they have answered"),
-    ("receiver", "each receiver"),
-];
 
 /// The kernel's output, as published and on the engine.
 fn outputs(ostd: &Ostd, cpus: u32, options: &str, machine: &str) -> Result<[String; 2], Failure> {
     let one = |line: &str, layers: &[Layer]| {
-        let folder = ostd.kernel("rounds", layers)?;
+        let folder = ostd.kernel(KERNEL, layers)?;
         let line = format!("{line}{options}");
         failure::stdout(&mut ostd.osdk(&folder, &Run { machine, ..Run::new(&line, layers, cpus) })?)
     };
-    Ok([one("run", &[Layer::Counters])?, one("run --features ceasefire", &[Layer::Engine, Layer::Counters])?])
-}
-
-/// The lines of the kernel's output.
-fn read(output: &str) -> Result<Vec<Unmap>, Failure> {
-    if !output.lines().any(|line| line.trim() == "rounds: end") {
-        let end: Vec<&str> = output.lines().rev().take(5).collect();
-        let end: Vec<&str> = end.into_iter().rev().collect();
-        return Err(Failure::new(format!("the kernel did not end; its last lines:\n{}", end.join("\n"))));
-    }
-    Ok(output.lines().filter_map(unmap).collect())
+    Ok([one("run", &[COUNTERS])?, one("run --features ceasefire", &[ENGINE, COUNTERS])?])
 }
 
 /// A field of a line of the kernel's.
 fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    let rest = line.trim().strip_prefix("rounds: ")?;
-    rest.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
+    line.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
 }
 
-fn unmap(line: &str) -> Option<Unmap> {
-    let number = |name| field(line, name)?.parse().ok();
-    Some(Unmap {
-        case: field(line, "case")?.to_owned(),
-        interrupts: number("interrupts")?,
-        remote_locks: number("remote_locks")?,
-        allocations: number("allocations")?,
-    })
+/// The median of a count in the lines of a case.
+fn median(lines: &[&str], case: &str, count: &str) -> Option<u64> {
+    let of_case = lines.iter().filter(|line| field(line, "case") == Some(case));
+    let mut counts: Vec<u64> = of_case.filter_map(|line| field(line, count)?.parse().ok()).collect();
+    counts.sort_unstable();
+    counts.get(counts.len() / 2).copied()
 }
 
 /// The instructions of the parts of a flush.
 fn flush(output: &str) -> Result<[u64; 3], Failure> {
-    let line = output.lines().find(|line| field(line, "case") == Some("flush")).unwrap_or_default();
-    let mut parts = [0; 3];
-    for (part, (name, _)) in parts.iter_mut().zip(PARTS) {
-        let number = field(line, name).and_then(|number| number.parse().ok());
-        *part =
-            number.ok_or_else(|| Failure::new(format!("the kernel has not measured `{name}` of a flush")))?;
-    }
-    Ok(parts)
+    let lines = super::lines(output, KERNEL)?;
+    let found = PARTS.map(|(_, name)| median(&lines, "flush", name));
+    let missing = PARTS.iter().zip(found).find(|(_, found)| found.is_none());
+    let missing = missing.map_or("", |((_, name), _)| name);
+    ensure!(missing.is_empty(), new, "the kernel has not measured `{missing}` of a flush");
+    Ok(found.map(Option::unwrap_or_default))
 }
 
 /// A table of the medians, and the cases that need more interrupts on the engine.
-fn table(stock: &[Unmap], ours: &[Unmap]) -> (String, Vec<String>) {
-    let mut cases: Vec<&str> = Vec::new();
-    for unmap in stock {
-        if !cases.contains(&unmap.case.as_str()) {
-            cases.push(&unmap.case);
-        }
-    }
-    let median = |unmaps: &[Unmap], case: &str, count: Count| {
-        let mut counts: Vec<u64> = unmaps.iter().filter(|unmap| unmap.case == case).map(count).collect();
-        counts.sort_unstable();
-        counts.get(counts.len() / 2).copied()
-    };
-    let counts: [(&str, Count); 3] = [
-        ("interrupts", |unmap| unmap.interrupts),
-        ("locks of other CPUs", |unmap| unmap.remote_locks),
-        ("allocations", |unmap| unmap.allocations),
-    ];
-    let mut rows = Vec::new();
-    let mut worse = Vec::new();
+fn table<'a>(stock: &[&'a str], ours: &[&str]) -> (String, Vec<&'a str>) {
+    let mut cases: Vec<&str> = stock.iter().filter_map(|line| field(line, "case")).collect();
+    cases.dedup();
+    let (mut rows, mut worse) = (Vec::new(), Vec::new());
     for case in cases {
-        for (name, count) in counts {
-            let [before, after] = [stock, ours].map(|unmaps| median(unmaps, case, count));
+        for (title, count) in COUNTS {
+            let [before, after] = [stock, ours].map(|lines| median(lines, case, count));
             let shown = |count: Option<u64>| count.map_or("-".to_owned(), |count| count.to_string());
-            rows.push([case.to_owned(), name.to_owned(), shown(before), shown(after)]);
-            if name == "interrupts" && after > before {
-                worse.push(case.to_owned());
+            rows.push([case.to_owned(), title.to_owned(), shown(before), shown(after)]);
+            if count == "interrupts" && after > before {
+                worse.push(case);
             }
         }
     }
@@ -131,33 +93,30 @@ fn table(stock: &[Unmap], ours: &[Unmap]) -> (String, Vec<String>) {
 mod tests {
     use super::*;
 
-    fn output(interrupts: [u64; 3]) -> String {
-        let line =
-            |count| format!("rounds: cpus=4 case=1-page interrupts={count} remote_locks=6 allocations=2\r\n");
-        interrupts.map(line).concat() + "noise\nrounds: end\n"
-    }
-
     #[test]
     fn the_medians_of_both_stand_side_by_side() {
-        let read = |counts| read(&output(counts)).expect("an output");
-        let (text, worse) = table(&read([3, 9, 6]), &read([3, 3, 4]));
+        let lines = |counts: [u64; 3]| {
+            counts.map(|count| format!("cpus=4 case=1-page interrupts={count} remote_locks=6 allocations=2"))
+        };
+        let compared = |before, after| {
+            let (before, after) = (lines(before), lines(after));
+            let (text, worse) =
+                table(&before.each_ref().map(String::as_str), &after.each_ref().map(String::as_str));
+            (text, worse.join(" "))
+        };
+        let (text, worse) = compared([3, 9, 6], [3, 3, 4]);
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert!(text.lines().any(|line| words(line) == ["1-page", "interrupts", "6", "3"]), "{text}");
-        assert_eq!(worse, [""; 0]);
-        assert_eq!(table(&read([3, 3, 3]), &read([3, 4, 4])).1, ["1-page"]);
+        assert_eq!(worse, "");
+        assert_eq!(compared([3, 3, 3], [3, 4, 4]).1, "1-page");
     }
 
     #[test]
     fn the_parts_of_a_flush_are_read() {
-        let line = "rounds: cpus=4 case=flush dispatch=900 sync=60 receiver=300\r\n";
+        let line = "rounds: cpus=4 case=flush dispatch=900 sync=60 receiver=300\r\nrounds: end\n";
         assert_eq!(flush(line).expect("all parts"), [900, 60, 300]);
-        let failure = flush("rounds: cpus=4 case=flush dispatch=900\n").expect_err("parts are missing");
+        let failure =
+            flush("rounds: cpus=4 case=flush dispatch=900\nrounds: end").expect_err("some are missing");
         assert!(failure.to_string().contains("`sync`"), "{failure}");
-    }
-
-    #[test]
-    fn a_kernel_that_did_not_end_is_a_failure() {
-        let failure = read("rounds: cpus=4 case=1-page\npanicked\n").expect_err("no end");
-        assert!(failure.to_string().ends_with("panicked"), "{failure}");
     }
 }

@@ -2,50 +2,23 @@
 //!
 //! The exit code is not enough: firmware of riscv64 drops the kernel's, and two tests cannot pass there.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::port::Arch;
-use crate::failure::{self, Failure};
-
-/// Tests that cannot pass on the emulated processor, each after its file.
-const fn unfit(arch: Arch) -> &'static [&'static str] {
-    match arch {
-        Arch::X86_64 => &[],
-        // They expect that a device uses a buffer in its place. ostd copies it on processors that cannot write caches back
-        // (Zicbom), and QEMU 7.2 emulates no other.
-        Arch::Riscv64 => &["mm/dma/test.rs: to_device", "mm/dma/test.rs: from_device"],
-    }
-}
+use crate::failure::{self, ensure, Failure};
 
 /// Runs the tests with their output on the terminal. It fails if they do not end, or if one fails that can pass.
 pub(super) fn run(command: &mut Command, arch: Arch) -> Result<(), Failure> {
-    let line = failure::line(command);
-    println!("==> {line}");
-    let cannot = |error| Failure::new(format!("cannot run `{line}`: {error}"));
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(cannot)?;
-    let mut output = String::new();
-    if let Some(stdout) = child.stdout.take() {
-        for bytes in BufReader::new(stdout).split(b'\n') {
-            let bytes = bytes.map_err(cannot)?;
-            let text = String::from_utf8_lossy(&bytes);
-            println!("{text}");
-            output.push_str(&text);
-            output.push('\n');
-        }
-    }
-    let status = child.wait().map_err(cannot)?;
+    let (output, status) = failure::watched(command)?;
     let failed = failed(&output).ok_or_else(|| Failure::new(format!("the tests did not end: {status}")))?;
     let (unfit, wrong): (Vec<&str>, Vec<&str>) =
-        failed.iter().map(String::as_str).partition(|test| unfit(arch).contains(test));
+        failed.iter().map(String::as_str).partition(|test| arch.unfit.contains(test));
     if !unfit.is_empty() {
-        println!("cannot pass on this {}: {}", arch.name(), unfit.join(", "));
+        println!("cannot pass on this {}: {}", arch.name, unfit.join(", "));
     }
-    if !wrong.is_empty() {
-        return Err(Failure::new(format!("ostd's tests failed: {}", wrong.join(", "))));
-    }
-    if failed.is_empty() && !status.success() {
-        return Err(Failure::new(format!("`{line}` failed: {status}")));
+    ensure!(wrong.is_empty(), new, "ostd's tests failed: {}", wrong.join(", "));
+    if failed.is_empty() {
+        failure::check(status, &failure::line(command))?;
     }
     Ok(())
 }
@@ -64,6 +37,7 @@ fn failed(output: &str) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::port::{RISCV64, X86_64};
     use super::*;
 
     /// A run of a shell that prints this.
@@ -81,26 +55,26 @@ mod tests {
 
     #[test]
     fn a_test_that_fails_is_named_whatever_the_exit_code_is() {
-        assert_eq!(judged(PASSED, Arch::Riscv64, 0), Ok(()));
+        assert_eq!(judged(PASSED, RISCV64, 0), Ok(()));
         for code in [0, 2] {
             assert_eq!(
-                judged(&with("smp.rs:9:1 - call"), Arch::Riscv64, code),
+                judged(&with("smp.rs:9:1 - call"), RISCV64, code),
                 Err("ostd's tests failed: smp.rs: call".to_owned())
             );
         }
-        assert!(judged(PASSED, Arch::X86_64, 2).expect_err("an exit code").contains("exit status: 2"));
+        assert!(judged(PASSED, X86_64, 2).expect_err("an exit code").contains("exit status: 2"));
     }
 
     #[test]
     fn a_test_that_cannot_pass_may_fail_where_it_cannot() {
         let output = with("mm/dma/test.rs:155:4 - to_device");
-        assert_eq!(judged(&output, Arch::Riscv64, 0), Ok(()));
-        assert!(judged(&output, Arch::X86_64, 0).is_err());
+        assert_eq!(judged(&output, RISCV64, 0), Ok(()));
+        assert!(judged(&output, X86_64, 0).is_err());
     }
 
     #[test]
     fn tests_that_did_not_end_are_a_failure() {
-        let failure = judged("test a::b ...\\r\\n", Arch::Riscv64, 0).expect_err("no end");
+        let failure = judged("test a::b ...\\r\\n", RISCV64, 0).expect_err("no end");
         assert!(failure.starts_with("the tests did not end"), "{failure}");
     }
 }

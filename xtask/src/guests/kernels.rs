@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{make, write};
-use crate::failure::{self, Failure};
+use super::make;
+use crate::failure::{self, At as _, Failure};
 
 /// The kernels: the version, and the suite in which Debian has it.
-pub(super) const KERNELS: [(&str, &str); 3] =
-    [("6.1", "bookworm"), ("6.12", "bookworm-backports"), ("7.2", "sid")];
+pub(super) const KERNELS: &[(&str, &str)] =
+    &[("6.1", "bookworm"), ("6.12", "bookworm-backports"), ("7.2", "sid")];
 
 /// The modules without which a guest has no disks, in the order in which they are loaded. Newer kernels have some of
 /// them built in.
@@ -30,42 +30,31 @@ pub(crate) fn unpack(packages: &[String], into: &Path) -> Result<(), Failure> {
 /// The packages of the newest kernel of a version. Since 6.17 Debian has the image and the modules apart.
 pub(super) fn packages(version: &str, suite: &str) -> Result<Vec<String>, Failure> {
     let pattern = format!("^linux-(image|binary)-{}[.0-9]*[-+].*cloud-amd64$", version.replace('.', "[.]"));
-    let found = failure::stdout(Command::new("apt-cache").args(["search", "--names-only", &pattern]))?;
-    let releases = found.lines().filter_map(|line| {
-        let name = line.split_whitespace().next()?;
-        let release = name.strip_prefix("linux-binary-").or_else(|| name.strip_prefix("linux-image-"))?;
-        is_of(release, version).then(|| (release, name.starts_with("linux-binary-")))
-    });
-    let mut newest: Option<(&str, bool)> = None;
-    for release in releases {
-        if newest.is_none_or(|known| is_newer(release, known)) {
-            newest = Some(release);
-        }
-    }
-    match newest {
-        Some((release, true)) => Ok(["binary", "modules"].map(|part| format!("linux-{part}-{release}")).into()),
-        Some((release, false)) => Ok(vec![format!("linux-image-{release}")]),
-        None => Err(Failure::new(format!(
-            "apt knows no cloud kernel {version}: add Debian's suite `{suite}` to its sources, or to those of a \
-             configuration that APT_CONFIG names, and run `apt-get update`"
-        ))),
-    }
+    let mut search = Command::new("sh");
+    // A line for each, with the release and the kind.
+    let sorted =
+        r#"apt-cache search --names-only "$0" | sed -E 's/ .*//; s/^linux-([a-z]+)-(.*)/\2 \1/' | sort -V"#;
+    let found = failure::stdout(search.args(["-c", sorted, &pattern]))?;
+    let mut lines = found.lines().filter(|line| is_of(line, version));
+    let newest = lines.next_back().and_then(|line| line.split(' ').next());
+    let release = newest
+        .ok_or_else(|| Failure::new(format!("apt knows no cloud kernel {version}: {}", add_suite(suite))))?;
+    let is_apart = found.lines().any(|line| line == format!("{release} binary"));
+    let parts: &[_] = if is_apart { &["binary", "modules"] } else { &["image"] };
+    Ok(parts.iter().map(|part| format!("linux-{part}-{release}")).collect())
+}
+
+/// What to do where apt does not know a package.
+pub(crate) fn add_suite(suite: &str) -> String {
+    format!(
+        "add Debian's suite `{suite}` to its sources, or to those of a configuration that APT_CONFIG names, and run \
+         `apt-get update`"
+    )
 }
 
 /// Whether a release is of a version: 6.12.95 is not of 6.1.
 fn is_of(release: &str, version: &str) -> bool {
     release.strip_prefix(version).is_some_and(|rest| rest.starts_with(['.', '-', '+']))
-}
-
-/// Whether a release is newer than another by Debian's order of versions. Of one release, the image apart from the
-/// modules is wanted.
-fn is_newer(release: (&str, bool), known: (&str, bool)) -> bool {
-    let is = |relation| {
-        let compared =
-            Command::new("dpkg").args(["--compare-versions", release.0, relation, known.0]).status();
-        compared.is_ok_and(|status| status.success())
-    };
-    is("gt") || (release.1 && is("eq"))
 }
 
 /// A file of unpacked packages, by a pattern of its path.
@@ -84,10 +73,9 @@ pub(super) fn modules(unpacked: &Path, into: &Path) -> Result<(), Failure> {
             Some(extension) if extension == "xz" => {
                 failure::output(Command::new("xz").args(["-dc"]).arg(&module))?.stdout
             }
-            _ => fs::read(&module)
-                .map_err(|error| Failure::new(format!("cannot read {}: {error}", module.display())))?,
+            _ => fs::read(&module).at(&module)?,
         };
-        write(&target, &bytes)?;
+        fs::write(&target, bytes).at(&target)?;
     }
     Ok(())
 }

@@ -13,63 +13,35 @@ const QEMU: &str = "qemu-system-x86_64";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// QEMU 7.2 computes wrong flags for cmpxchg16b, so the processor goes without.
-const MACHINE: [&str; 10] = [
-    "-machine",
-    "q35",
-    "-cpu",
-    "max,cx16=off",
-    "-accel",
-    "tcg,thread=multi",
-    "-smp",
-    "8",
-    "-nographic",
-    "-no-reboot",
+const MACHINE: &str = "-machine q35 -cpu max,cx16=off -accel tcg,thread=multi -smp 8 -nographic -no-reboot";
+
+/// The two nodes of a machine, each with half of the memory and four CPUs.
+const ALIKE: &[&str] = &["node,nodeid=0,cpus=0-3,memdev=near", "node,nodeid=1,cpus=4-7,memdev=far"];
+
+/// With tiers all CPUs are at the first. The second is slow, and Linux demotes pages to it. Linux learns that a node is
+/// slow from the firmware's table of latencies and bandwidths.
+const TIERS: &[&str] = &[
+    "node,nodeid=0,cpus=0-7,memdev=near",
+    "node,nodeid=1,memdev=far,initiator=0",
+    "hmat-lb,initiator=0,target=0,hierarchy=memory,data-type=access-latency,latency=5",
+    "hmat-lb,initiator=0,target=0,hierarchy=memory,data-type=access-bandwidth,bandwidth=20G",
+    "hmat-lb,initiator=0,target=1,hierarchy=memory,data-type=access-latency,latency=50",
+    "hmat-lb,initiator=0,target=1,hierarchy=memory,data-type=access-bandwidth,bandwidth=2G",
 ];
 
-/// The two nodes of a machine, each with half of the memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Nodes {
-    /// Four CPUs each.
-    Alike,
-    /// All CPUs are at the first. The second is slow, and Linux demotes pages to it.
-    Tiers,
-}
-
-impl Nodes {
-    fn arguments(self) -> &'static [&'static str] {
-        match self {
-            Self::Alike => {
-                &["-numa", "node,nodeid=0,cpus=0-3,memdev=near", "-numa", "node,nodeid=1,cpus=4-7,memdev=far"]
-            }
-            // Linux learns that a node is slow from the firmware's table of latencies and bandwidths.
-            Self::Tiers => &[
-                "-machine",
-                "hmat=on",
-                "-numa",
-                "node,nodeid=0,cpus=0-7,memdev=near",
-                "-numa",
-                "node,nodeid=1,memdev=far,initiator=0",
-                "-numa",
-                "hmat-lb,initiator=0,target=0,hierarchy=memory,data-type=access-latency,latency=5",
-                "-numa",
-                "hmat-lb,initiator=0,target=0,hierarchy=memory,data-type=access-bandwidth,bandwidth=20G",
-                "-numa",
-                "hmat-lb,initiator=0,target=1,hierarchy=memory,data-type=access-latency,latency=50",
-                "-numa",
-                "hmat-lb,initiator=0,target=1,hierarchy=memory,data-type=access-bandwidth,bandwidth=2G",
-            ],
-        }
-    }
-}
-
 /// QEMU with so many mebibytes of memory, and with disks, of which the first is /dev/vda.
-pub(crate) fn qemu<D: AsRef<Path>>(memory: u32, nodes: Nodes, disks: impl IntoIterator<Item = D>) -> Command {
+pub(crate) fn qemu<D: AsRef<Path>>(memory: u32, tiers: bool, disks: impl IntoIterator<Item = D>) -> Command {
     let mut qemu = Command::new(QEMU);
-    qemu.args(["-m", &memory.to_string()]).args(MACHINE);
+    qemu.args(["-m", &memory.to_string()]).args(MACHINE.split(' '));
     for node in ["near", "far"] {
         qemu.args(["-object", &format!("memory-backend-ram,id={node},size={}M", memory / 2)]);
     }
-    qemu.args(nodes.arguments());
+    if tiers {
+        qemu.args(["-machine", "hmat=on"]);
+    }
+    for node in if tiers { TIERS } else { ALIKE } {
+        qemu.args(["-numa", node]);
+    }
     for disk in disks {
         let disk = disk.as_ref().display();
         qemu.args(["-drive", &format!("file={disk},if=virtio,format=raw,cache=unsafe")]);

@@ -14,13 +14,14 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::failure::{self, Failure};
+use crate::failure::{self, At as _, Failure};
+use crate::one_of;
 use crate::table;
 use crate::workspace::Workspace;
-pub(crate) use files::{copy, disk, make, pack, program, write};
+pub(crate) use files::{copy, disk, files, make, pack, program};
 use kernels::KERNELS;
-pub(crate) use kernels::{file, unpack};
-pub(crate) use machine::{build, qemu, Nodes};
+pub(crate) use kernels::{add_suite, file, unpack};
+pub(crate) use machine::{build, qemu};
 
 /// The loads: the name of the recording, and the command. Migration takes long on kernels that flush page by page, so
 /// it is small.
@@ -41,20 +42,23 @@ const APPEND: &str = "console=ttyS0 quiet panic=-1 transparent_hugepage=never nu
 /// The sizes of the disk on which recordings come out, and of the one whose pages a load reads.
 const DISKS: [(&str, u64); 2] = [("recordings.disk", 64 << 20), ("file.disk", 1 << 30)];
 
-/// Records the loads on the kernels of these versions; on all of them if none is named.
-pub(crate) fn run(versions: &[&str]) -> Result<(), Failure> {
-    let wanted: Vec<_> = if versions.is_empty() {
-        KERNELS.to_vec()
-    } else {
-        versions.iter().map(|version| known(version)).collect::<Result<_, _>>()?
-    };
+/// The kernels, each with its suite.
+#[derive(Debug, clap::Parser)]
+pub(crate) struct Options {
+    /// The versions of the kernels [default: all].
+    #[arg(value_parser = one_of(KERNELS, |(version, _)| version))]
+    versions: Vec<(&'static str, &'static str)>,
+}
+
+/// Records the loads on the kernels.
+pub(crate) fn run(Options { versions }: &Options) -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     let programs = machine::build(
         &workspace,
         "--package ceasefire-cli --package ceasefire-linux --bin ceasefire --example guest_loads",
     )?;
     let mut rows = Vec::new();
-    for (version, suite) in wanted {
+    for (version, suite) in if versions.is_empty() { KERNELS } else { versions } {
         let guest = Guest { folder: workspace.target.join("guests").join(version), version };
         guest.make(suite, &programs)?;
         guest.boot()?;
@@ -62,12 +66,6 @@ pub(crate) fn run(versions: &[&str]) -> Result<(), Failure> {
     }
     print!("\n{}", table::format(["kernel", "load", "interrupts", "TLB row", "lost", "recording"], &rows));
     Ok(())
-}
-
-fn known(version: &str) -> Result<(&'static str, &'static str), Failure> {
-    let all = KERNELS.map(|(known, _)| known).join(", ");
-    let found = KERNELS.into_iter().find(|(known, _)| *known == version);
-    found.ok_or_else(|| Failure::usage(format!("unknown kernel `{version}`; known: {all}")))
 }
 
 /// A guest with one kernel, and the folder of its files.
@@ -94,17 +92,13 @@ impl Guest {
         }
         // Newer packages have it in another folder.
         let busybox = kernels::file(&packages, "*/bin/busybox")?;
-        for (from, to) in [
-            (busybox.clone(), "bin/busybox"),
-            (programs.join("ceasefire"), "bin/ceasefire"),
-            (programs.join("examples/guest_loads"), "bin/guest_loads"),
-        ] {
-            copy(&from, &root.join(to))?;
-        }
+        copy(&busybox, &root.join("bin/busybox"))?;
+        copy(&programs.join("ceasefire"), &root.join("bin/ceasefire"))?;
+        copy(&programs.join("examples/guest_loads"), &root.join("bin/guest_loads"))?;
         program(&root.join("init"), include_str!("init"))?;
         program(&root.join("bin/short"), include_str!("short"))?;
         let loads = LOADS.map(|(name, command)| format!("{name} {command}\n")).concat();
-        write(&root.join("loads"), loads.as_bytes())?;
+        fs::write(root.join("loads"), loads).at(&root)?;
         kernels::modules(&packages, &root.join("modules"))?;
         pack(&root, &busybox, &self.path("root.cpio"))?;
         DISKS.iter().try_for_each(|(name, bytes)| disk(&self.path(name), *bytes))
@@ -112,7 +106,7 @@ impl Guest {
 
     /// Boots the guest, which ends by itself, and takes its recordings out.
     fn boot(&self) -> Result<(), Failure> {
-        let mut qemu = machine::qemu(MEMORY, Nodes::Alike, DISKS.map(|(name, _)| self.path(name)));
+        let mut qemu = machine::qemu(MEMORY, false, DISKS.map(|(name, _)| self.path(name)));
         qemu.arg("-kernel").arg(kernels::file(&self.path("kernel"), "*/vmlinuz*")?);
         qemu.arg("-initrd").arg(self.path("root.cpio"));
         qemu.args(["-append", APPEND]).stdin(Stdio::null());
@@ -127,18 +121,11 @@ impl Guest {
     fn rows(&self) -> Result<Vec<[String; 6]>, Failure> {
         let row = |(name, _): &(&str, &str)| {
             let path = self.path("recordings").join(format!("{name}.json"));
-            let text =
-                fs::read(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-            let summary: Value = serde_json::from_slice(&text)
-                .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-            Ok([
-                self.version.to_owned(),
-                (*name).to_owned(),
-                summary["interrupts"].to_string(),
-                summary["tlb_row"].to_string(),
-                summary["lost"].to_string(),
-                path.with_extension("parquet").display().to_string(),
-            ])
+            let summary: Value = serde_json::from_slice(&fs::read(&path).at(&path)?).at(&path)?;
+            let [interrupts, row, lost] =
+                ["interrupts", "tlb_row", "lost"].map(|key| summary[key].to_string());
+            let recording = path.with_extension("parquet").display().to_string();
+            Ok([self.version.to_owned(), (*name).to_owned(), interrupts, row, lost, recording])
         };
         LOADS.iter().map(row).collect()
     }

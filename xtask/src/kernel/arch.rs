@@ -2,109 +2,77 @@
 
 use std::process::Command;
 
+use ceasefire_kernel_abi::sizes::PAGE;
+
 use super::build::Images;
-use crate::failure::Failure;
 use crate::test::BARE_METAL;
 
 /// An architecture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arch {
-    X86_64,
-    Aarch64,
+pub(crate) type Arch = &'static Facts;
+
+/// What depends on the architecture.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(super) name: &'static str,
+    /// Rust's target.
+    pub(super) target: &'static str,
+    /// The emulator's program, unless the options name another, and the Debian package with it.
+    pub(super) qemu: &'static str,
+    pub(super) package: &'static str,
+    /// QEMU's options for the machine, and the exit with a status.
+    machine: &'static str,
+    /// Where memory begins, if QEMU loads no `-initrd` for a kernel that is not Linux. A device then puts the file at the
+    /// end of memory, and the device tree names it.
+    memory: Option<u64>,
+    /// The beginning of a line that shows a CPU's registers.
+    pub(super) registers: &'static str,
+    /// The feature for broadcasts that the emulated processor lacks, if any.
+    pub(super) lacks_broadcasts: Option<&'static str>,
+    /// Whether the simulator has the costs of the kernel's work on it.
+    pub(super) is_simulated: bool,
 }
 
-/// Where the memory of QEMU's `virt` machine for 64-bit Arm begins.
-const MEMORY: u64 = 1 << 30;
-const PAGE: u64 = 4096;
+/// `cx16=off`: the `cmpxchg16b` of QEMU 7.2 is broken under `-cpu max`, so code must not find that the processor has it.
+pub(super) const X86_64: Arch = &Facts {
+    name: "x86_64",
+    target: BARE_METAL[0],
+    qemu: "qemu-system-x86_64",
+    package: "qemu-system-x86",
+    machine: "-machine q35 -cpu max,cx16=off -device isa-debug-exit,iobase=0xf4,iosize=0x04",
+    memory: None,
+    registers: "rip 0x",
+    lacks_broadcasts: Some("QEMU emulates no INVLPGB"),
+    is_simulated: true,
+};
 
-impl Arch {
-    /// All, in the order of `--check`.
-    pub(super) const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
+pub(super) const AARCH64: Arch = &Facts {
+    name: "aarch64",
+    target: BARE_METAL[1],
+    qemu: "qemu-system-aarch64",
+    package: "qemu-system-arm",
+    machine: "-machine virt,gic-version=3 -cpu max -semihosting-config enable=on,target=native",
+    memory: Some(1 << 30),
+    registers: "pc 0x",
+    lacks_broadcasts: None,
+    is_simulated: false,
+};
 
-    /// The architecture of that name.
-    pub(super) fn find(name: &str) -> Result<Self, Failure> {
-        Self::ALL.into_iter().find(|arch| arch.name() == name).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            Failure::usage(format!("unknown architecture `{name}`; known: {names}"))
-        })
-    }
+/// All, in the order of `--check`.
+pub(super) const ALL: &[Arch] = &[X86_64, AARCH64];
 
-    /// Its name.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::X86_64 => "x86_64",
-            Self::Aarch64 => "aarch64",
-        }
-    }
-
-    /// Rust's target.
-    pub(super) const fn target(self) -> &'static str {
-        match self {
-            Self::X86_64 => BARE_METAL[0],
-            Self::Aarch64 => BARE_METAL[1],
-        }
-    }
-
-    /// The emulator's program, unless the options name another.
-    pub(super) const fn qemu(self) -> &'static str {
-        match self {
-            Self::X86_64 => "qemu-system-x86_64",
-            Self::Aarch64 => "qemu-system-aarch64",
-        }
-    }
-
-    /// The Debian package with it.
-    pub(super) const fn package(self) -> &'static str {
-        match self {
-            Self::X86_64 => "qemu-system-x86",
-            Self::Aarch64 => "qemu-system-arm",
-        }
-    }
-
-    /// The beginning of a line that shows a CPU's registers.
-    pub(super) const fn registers(self) -> &'static str {
-        match self {
-            Self::X86_64 => "rip 0x",
-            Self::Aarch64 => "pc 0x",
-        }
-    }
-
-    /// The feature for broadcasts that the emulated processor lacks, if any.
-    pub(super) const fn lacks_broadcasts(self) -> Option<&'static str> {
-        match self {
-            Self::X86_64 => Some("QEMU emulates no INVLPGB"),
-            Self::Aarch64 => None,
-        }
-    }
-
-    /// Whether the simulator has the costs of the kernel's work on it.
-    pub(super) const fn is_simulated(self) -> bool {
-        matches!(self, Self::X86_64)
-    }
-
-    /// Adds QEMU's options for the machine, its memory, the exit with a status, and the images.
-    ///
-    /// `cx16=off`: the `cmpxchg16b` of QEMU 7.2 is broken under `-cpu max`, so code must not find that the processor
-    /// has it. On 64-bit Arm QEMU loads no `-initrd` for a kernel that is not Linux. The device puts the file at the
-    /// given address, here at the end of memory, and the device tree names it.
-    pub(super) fn add_machine(self, command: &mut Command, memory: u64, images: &Images) {
-        command.arg("-kernel").arg(&images.kernel);
-        match self {
-            Self::X86_64 => {
-                command.args(["-machine", "q35", "-cpu", "max,cx16=off"]);
-                command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
-                command.arg("-initrd").arg(&images.programs);
-            }
-            Self::Aarch64 => {
-                command.args(["-machine", "virt,gic-version=3", "-cpu", "max"]);
-                command.args(["-semihosting-config", "enable=on,target=native"]);
-                // QEMU names the file if it is missing.
-                let bytes = images.programs.metadata().map_or(0, |file| file.len());
-                let place = MEMORY + memory.saturating_sub(bytes.next_multiple_of(PAGE));
-                // A comma in a value of an option is doubled.
-                let file = images.programs.display().to_string().replace(',', ",,");
-                command.arg("-device").arg(format!("guest-loader,addr={place:#x},initrd={file}"));
-            }
-        }
+impl Facts {
+    /// Adds QEMU's options for the machine, whose memory has this many bytes, and the images.
+    pub(super) fn add_machine(&self, command: &mut Command, memory: u64, images: &Images) {
+        command.arg("-kernel").arg(&images.kernel).args(self.machine.split(' '));
+        let Some(begin) = self.memory else {
+            command.arg("-initrd").arg(&images.programs);
+            return;
+        };
+        // QEMU names the file if it is missing.
+        let bytes = images.programs.metadata().map_or(0, |file| file.len());
+        let place = begin + memory.saturating_sub(bytes.next_multiple_of(PAGE));
+        // A comma in a value of an option is doubled.
+        let file = images.programs.display().to_string().replace(',', ",,");
+        command.arg("-device").arg(format!("guest-loader,addr={place:#x},initrd={file}"));
     }
 }

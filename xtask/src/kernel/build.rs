@@ -1,12 +1,13 @@
 //! The build of the kernel and its programs, for a machine without an operating system.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::arch::Arch;
-use super::options::CPUS;
+use super::options::MOST_CPUS;
 use crate::failure::{self, Failure};
-use crate::workspace::Workspace;
+use crate::workspace::{Variant, Workspace};
 
 /// The images that the machine boots.
 pub(super) struct Images {
@@ -28,45 +29,35 @@ pub(super) fn build_both(workspace: &Workspace, arch: Arch) -> Result<Builds, Fa
 
 /// Builds the images, after installing the target where it is missing; `sabotaged` so that guards can be removed.
 pub(super) fn build(workspace: &Workspace, arch: Arch, sabotaged: bool) -> Result<Images, Failure> {
-    let target = arch.target();
-    if !has_target(workspace, target)? {
-        install_target(target)?;
-    }
-    let packages = "--package ceasefire-kernel --package ceasefire-kernel-programs";
-    let line = format!("build --profile checked {packages} --target {target}");
-    let (mut command, folder) = if sabotaged {
-        (workspace.cargo_sabotaged(&line), workspace.sabotaged())
-    } else {
-        (workspace.cargo(&line), workspace.target.clone())
+    let target = arch.target;
+    ensure_target(workspace, target)?;
+    let line = format!("build --profile checked --package ceasefire-kernel --package ceasefire-kernel-programs --target {target}");
+    let mut command =
+        if sabotaged { workspace.variant(Variant::Sabotage, &line) } else { workspace.cargo(&line) };
+    failure::run(sized(&mut command))?;
+    // The next build of another variant replaces the images.
+    let kept =
+        workspace.target.join("kernel").join(target).join(if sabotaged { "sabotaged" } else { "guarded" });
+    let built = workspace.target.join(target).join("checked");
+    let keep = |name: &str| {
+        let copy = kept.join(name);
+        let copied = fs::create_dir_all(&kept).and_then(|()| fs::copy(built.join(name), &copy));
+        copied.map(|_| copy).map_err(|error| Failure::new(format!("{}: {error}", kept.display())))
     };
-    quietly(sized(&mut command))?;
-    let folder = folder.join(target).join("checked");
-    Ok(Images { kernel: folder.join("ceasefire-kernel"), programs: folder.join("programs") })
+    Ok(Images { kernel: keep("ceasefire-kernel")?, programs: keep("programs")? })
 }
 
 /// Has the engine built for as many CPUs as the kernel uses at most, which the kernel asserts.
 pub(crate) fn sized(command: &mut Command) -> &mut Command {
-    command.env("CEASEFIRE_MAX_CPUS", CPUS.end().to_string())
+    command.env("CEASEFIRE_MAX_CPUS", MOST_CPUS.to_string())
 }
 
-/// Whether the compiler has a library for the target, from any source.
-fn has_target(workspace: &Workspace, target: &str) -> Result<bool, Failure> {
+/// Installs the target, unless the compiler has a library for it, from any source.
+pub(crate) fn ensure_target(workspace: &Workspace, target: &str) -> Result<(), Failure> {
     let mut ask = Command::new("rustc");
     ask.args(["--print", "target-libdir", "--target", target]).current_dir(&workspace.root);
-    Ok(Path::new(failure::stdout(&mut ask)?.trim()).is_dir())
-}
-
-fn install_target(target: &str) -> Result<(), Failure> {
-    if Command::new("rustup").arg("--version").output().is_err() {
-        return Err(Failure::new(format!(
-            "Rust's target {target} is missing, and so is rustup, which would add it"
-        )));
+    if Path::new(failure::stdout(&mut ask)?.trim()).is_dir() {
+        return Ok(());
     }
-    quietly(Command::new("rustup").args(["target", "add", target]))
-}
-
-/// Runs the command without using standard output, which may be for JSON.
-fn quietly(command: &mut Command) -> Result<(), Failure> {
-    eprintln!("==> {}", failure::line(command));
-    failure::stdout(command).map(|_| ())
+    failure::run(Command::new("rustup").args(["target", "add", target]))
 }

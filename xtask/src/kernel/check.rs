@@ -1,15 +1,13 @@
 //! `cargo xtask kernel --check`: the runs of CI, with every program and mechanism, and the expected outcome of each.
 //! Some runs must fail.
 
-use std::fmt::Write as _;
-
-use super::arch::Arch;
+use super::arch::{self, Arch, AARCH64, X86_64};
 use super::build::Builds;
 use super::options::Options;
 use super::protocol::Ending;
 use super::report::Report;
-use super::{boot_once, compare, printer, show};
-use crate::failure::Failure;
+use super::{boot_once, summary};
+use crate::failure::{ensure, Failure};
 
 /// The expected outcome of a run.
 #[derive(Debug)]
@@ -28,132 +26,41 @@ enum Must {
     Fail(Ending, &'static str),
 }
 
-/// Runs, by their command line, with the expected outcome of each.
-#[derive(Debug)]
-struct Case {
-    options: &'static str,
-    must: Must,
-}
+/// Where runs are made, their command line, and the expected outcome of each.
+type Case = (&'static [Arch], &'static str, Must);
 
-const fn case(options: &'static str, must: Must) -> Case {
-    Case { options, must }
-}
+const BOTH: &[Arch] = arch::ALL;
+const X86: &[Arch] = &[X86_64];
+const ARM: &[Arch] = &[AARCH64];
 
-/// On x86-64, cheapest first. The memory of `mmap-read` is small, so that it reads ten times the memory in seconds.
-const X86_64: &[Case] = &[
-    case("--program hello --cpus 8 --memory 256M", Must::Do("operations")),
-    case("--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
-    case("--program fault --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "program: ")),
-    case("--program stale --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
-    case("--program conformance --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
-    case(
-        "--program stale --cpus 4 --memory 256M --mechanism batched --without kernel-flush",
-        Must::BeCaught(CAUGHT),
-    ),
-    case(
-        "--program conformance --cpus 4 --memory 256M --mechanism batched --without kernel-flush --seconds 4",
-        Must::BeCaught(CAUGHT),
-    ),
+/// All runs, cheapest first. The memory of `mmap-read` is small, so that it reads ten times the memory in seconds.
+#[rustfmt::skip]
+const CASES: &[Case] = &[
+    (BOTH, "--program hello --cpus 8 --memory 256M", Must::Do("operations")),
+    (BOTH, "--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
+    (BOTH, "--program fault --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "program: ")),
+    (BOTH, "--program stale,conformance --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
+    (BOTH, "--program stale,conformance --cpus 4 --memory 256M --without kernel-flush", Must::BeCaught(CAUGHT)),
     // On a busy host readers often run again only after their tick. Debts that grow old are still there then.
-    case(
-        "--program stale --cpus 8 --mechanism lazy --max-age 300 --without slot --seconds 20",
-        Must::BeCaught(20.0),
-    ),
-    case(
-        "--program migrate --cpus 4 --memory 256M --mechanism per-page,batched --pages 4096 --seconds 3",
-        Must::Save("pages_migrated", 0.015),
-    ),
-    case(
-        "--program conformance --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 4",
-        Must::Do("operations"),
-    ),
-    case("--program hang --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: no progress")),
-    case("--program lockup --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: CPU 3 took no tick")),
-    case(
-        "--program mmap-read --cpus 4 --memory 96M --mechanism per-page,batched,lazy",
-        Must::Save("pages_reclaimed", 0.5),
-    ),
-    case(
-        "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 8",
-        Must::Do("operations"),
-    ),
-    case("--program stale --cpus 4 --memory 256M --undisturbed --seconds 8", Must::Do("operations")),
-    case("--program stale --cpus 64 --memory 1G --threads 1 --seconds 8", Must::Do("operations")),
+    (BOTH, "--program stale --cpus 8 --mechanism lazy --max-age 300 --without slot --seconds 20", Must::BeCaught(20.0)),
+    (BOTH, "--program migrate --cpus 4 --memory 256M --mechanism per-page,batched --pages 4096 --seconds 3", Must::Save("pages_migrated", 0.015)),
+    (ARM, "--program migrate --cpus 4 --memory 256M --mechanism broadcast,all --pages 4096 --seconds 2", Must::Broadcast("pages_migrated")),
+    (BOTH, "--program conformance --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 4", Must::Do("operations")),
+    (ARM, "--program conformance --cpus 4 --memory 256M --mechanism broadcast,all --seconds 4", Must::Broadcast("operations")),
+    (BOTH, "--program hang --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: no progress")),
+    (BOTH, "--program lockup --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: CPU 3 took no tick")),
+    (X86, "--program mmap-read --cpus 4 --memory 96M --mechanism per-page,batched,lazy", Must::Save("pages_reclaimed", 0.5)),
+    (ARM, "--program mmap-read --cpus 4 --memory 64M --mechanism per-page,batched,lazy", Must::Save("pages_reclaimed", 0.5)),
+    (ARM, "--program mmap-read --cpus 4 --memory 64M --mechanism broadcast,all", Must::Broadcast("pages_reclaimed")),
+    (BOTH, "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 8", Must::Do("operations")),
+    (BOTH, "--program stale --cpus 4 --memory 256M --undisturbed --seconds 8", Must::Do("operations")),
+    (X86, "--program stale --cpus 64 --memory 1G --threads 1 --seconds 8", Must::Do("operations")),
+    (ARM, "--program stale --cpus 4 --memory 256M --mechanism broadcast,all --seconds 8", Must::Broadcast("operations")),
+    // With ASIDs of four bits there are three or four more than `stale` has processes, so the ASIDs that its forks give
+    // back are soon all there are. With two bits most of the spaces share an ASID.
+    (ARM, "--program stale --cpus 4 --memory 256M --mechanism broadcast --asid-bits 4 --seconds 8", Must::Broadcast("broadcasts_everything")),
+    (ARM, "--program stale --cpus 4 --memory 256M --mechanism all --asid-bits 2 --seconds 4", Must::Broadcast("operations")),
 ];
-
-/// On 64-bit Arm. With ASIDs of four bits there are three or four more than `stale` has processes, so the ASIDs that
-/// its forks give back are soon all there are.
-const AARCH64: &[Case] = &[
-    case("--program hello --cpus 4 --memory 256M", Must::Do("operations")),
-    case("--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
-    case("--program fault --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "program: ")),
-    case("--program stale --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
-    case("--program conformance --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
-    case(
-        "--program stale --cpus 4 --memory 256M --mechanism batched --without kernel-flush",
-        Must::BeCaught(CAUGHT),
-    ),
-    case(
-        "--program conformance --cpus 4 --memory 256M --mechanism batched --without kernel-flush --seconds 4",
-        Must::BeCaught(CAUGHT),
-    ),
-    case(
-        "--program stale --cpus 8 --mechanism lazy --max-age 300 --without slot --seconds 20",
-        Must::BeCaught(20.0),
-    ),
-    case(
-        "--program migrate --cpus 4 --memory 256M --mechanism per-page,batched --pages 4096 --seconds 2",
-        Must::Save("pages_migrated", 0.015),
-    ),
-    case(
-        "--program migrate --cpus 4 --memory 256M --mechanism broadcast,all --pages 4096 --seconds 2",
-        Must::Broadcast("pages_migrated"),
-    ),
-    case(
-        "--program conformance --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 4",
-        Must::Do("operations"),
-    ),
-    case(
-        "--program conformance --cpus 4 --memory 256M --mechanism broadcast,all --seconds 4",
-        Must::Broadcast("operations"),
-    ),
-    case("--program hang --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: no progress")),
-    case("--program lockup --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: CPU 3 took no tick")),
-    case(
-        "--program mmap-read --cpus 4 --memory 64M --mechanism per-page,batched,lazy",
-        Must::Save("pages_reclaimed", 0.5),
-    ),
-    case(
-        "--program mmap-read --cpus 4 --memory 64M --mechanism broadcast,all",
-        Must::Broadcast("pages_reclaimed"),
-    ),
-    case(
-        "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 8",
-        Must::Do("operations"),
-    ),
-    case("--program stale --cpus 4 --memory 256M --undisturbed --seconds 8", Must::Do("operations")),
-    case(
-        "--program stale --cpus 4 --memory 256M --mechanism broadcast,all --seconds 8",
-        Must::Broadcast("operations"),
-    ),
-    case(
-        "--program stale --cpus 4 --memory 256M --mechanism broadcast --asid-bits 4 --seconds 8",
-        Must::Broadcast("broadcasts_everything"),
-    ),
-    // Most of the spaces share an ASID.
-    case(
-        "--program stale --cpus 4 --memory 256M --mechanism all --asid-bits 2 --seconds 4",
-        Must::Broadcast("operations"),
-    ),
-];
-
-/// The runs of an architecture.
-const fn cases(arch: Arch) -> &'static [Case] {
-    match arch {
-        Arch::X86_64 => X86_64,
-        Arch::Aarch64 => AARCH64,
-    }
-}
 
 /// Seconds from a program's first instruction within which a machine without flushes should be caught. This also depends
 /// on the load of the host, so a longer time is only reported.
@@ -164,30 +71,28 @@ const FEW_CPUS: u64 = 8;
 
 /// Makes all runs. Fails if any outcome is not the expected one. Is inconclusive if some run was, and none failed.
 pub(super) fn run(options: &Options, builds: &[(Arch, Builds)]) -> Result<(), Failure> {
-    let print = printer(options);
     let mut reports = Vec::new();
     let (mut wrong, mut inconclusive) = (Vec::new(), Vec::new());
-    let cases =
-        builds.iter().flat_map(|(arch, builds)| cases(*arch).iter().map(move |case| (*arch, builds, case)));
-    for (arch, builds, Case { options: line, must }) in cases {
-        let mut arguments: Vec<&str> = line.split(' ').collect();
-        arguments.extend(["--arch", arch.name(), "--qemu", options.qemu(arch)]);
-        let own = Options::parse(&arguments)?;
-        let images = if own.goes_without() { &builds.sabotaged } else { &builds.guarded };
+    let cases = |arch| CASES.iter().filter(move |(on, ..)| on.contains(&arch));
+    let all =
+        builds.iter().flat_map(|(arch, builds)| cases(*arch).map(move |case| (arch.name, builds, case)));
+    for (arch, builds, (_, line, must)) in all {
+        let own: Options = crate::parse(&format!("{line} --arch {arch}"))?;
+        let images = if own.chosen.without.is_some() { &builds.sabotaged } else { &builds.guarded };
         let first = reports.len();
-        for run in own.runs() {
+        for run in own.runs()? {
             let mut said = Vec::new();
-            let report = boot_once(&own, images, run, &mut |line| said.push(line.to_owned()))?;
+            let report = boot_once(options, images, run, &mut |line| said.push(line.to_owned()))?;
             let unmet = must.unmet(&report, &said);
-            print(&line_of(&report, must, unmet.as_deref()));
+            println!("{}", line_of(&report, must, unmet.as_deref()));
             if let Some(unmet) = unmet {
                 for line in &said {
-                    print(line);
+                    println!("{line}");
                 }
                 if report.ending.is_inconclusive() {
-                    inconclusive.push(format!("{} {}", arch.name(), report.line()));
+                    inconclusive.push(format!("{arch} {}", report.line()));
                 } else {
-                    wrong.push(format!("{} {run} {unmet}", arch.name()));
+                    wrong.push(format!("{arch} {run} {unmet}"));
                 }
             }
             reports.push(report);
@@ -196,73 +101,65 @@ pub(super) fn run(options: &Options, builds: &[(Arch, Builds)]) -> Result<(), Fa
             // An outcome that is not the expected one is known already.
             for pair in reports[first..].windows(2).filter(|pair| pair.iter().all(Report::is_done)) {
                 let (words, is_met) = saved(&pair[0], &pair[1], *most);
-                print(&words);
+                println!("{words}");
                 wrong.extend((!is_met).then_some(words));
             }
         }
     }
-    show(options, &reports)?;
-    match (wrong.is_empty(), inconclusive.is_empty()) {
-        (true, true) => Ok(()),
-        (true, false) => Err(Failure::inconclusive(inconclusive.join("; "))),
-        _ => {
-            wrong.extend(inconclusive);
-            Err(Failure::new(format!("not as expected: {}", wrong.join("; "))))
-        }
-    }
+    println!("\n{}", summary::format(&reports));
+    let all = [wrong.as_slice(), &inconclusive].concat().join("; ");
+    ensure!(wrong.is_empty(), new, "not as expected: {all}");
+    ensure!(inconclusive.is_empty(), inconclusive, "{all}");
+    Ok(())
 }
 
 /// A run in a line: whether it is as expected, how long it took, its verdict, and warnings.
 fn line_of(report: &Report, must: &Must, unmet: Option<&str>) -> String {
-    let mut warnings = String::new();
-    let mut warn = |what: &str, seconds: Option<f64>, most: f64| {
-        if let Some(seconds) = seconds.filter(|seconds| *seconds >= most) {
-            // Writing to a string cannot fail.
-            let _ =
-                write!(warnings, " (warning: {what} took {seconds:.1} s, it should be less than {most} s)");
+    let (arch, cpus) = (report.run.arch.name, report.run.cpus);
+    let boot = report.boot_s().filter(|seconds| cpus <= FEW_CPUS && *seconds >= BOOT);
+    let mut warnings = boot.map_or_else(String::new, |seconds| warning("boot", seconds, BOOT));
+    if let (Must::BeCaught(within), Some(seconds)) = (must, report.caught_s()) {
+        if seconds >= *within {
+            warnings += &warning("notice", seconds, *within);
         }
-    };
-    if report.cpus() <= FEW_CPUS {
-        warn("the boot", report.boot_s(), BOOT);
-    }
-    if let Must::BeCaught(within) = must {
-        warn("the notice", report.caught_s, *within);
     }
     let unsure = report.ending.is_inconclusive();
     let word = unmet.map_or("ok", |_| if unsure { "OPEN" } else { "WRONG" });
     let unmet = unmet.map_or_else(String::new, |unmet| format!(": {unmet}"));
-    let (arch, cpus, line) = (report.arch.name(), report.cpus(), report.line());
-    format!("{word:5} {:5.1} s  on {cpus:2} {arch} CPUs, {line}{unmet}{warnings}", report.wall_s)
+    let (wall, line) = (report.record.wall.as_secs_f64(), report.line());
+    format!("{word:5} {wall:5.1} s  on {cpus:2} {arch} CPUs, {line}{unmet}{warnings}")
+}
+
+fn warning(what: &str, seconds: f64, most: f64) -> String {
+    format!(" (warning: the {what} took {seconds:.1} s, it should be less than {most} s)")
 }
 
 impl Must {
     /// The expectation that a run did not meet; `said` is the kernel's output.
     fn unmet(&self, report: &Report, said: &[String]) -> Option<String> {
-        match self {
+        let some = |name: &str| report.number(name).is_some_and(|number| number > 0.0);
+        let (is_met, words) = match self {
             Self::Do(_) | Self::Save(..) | Self::Broadcast(_) if !report.is_done() => {
-                Some("must end well".to_owned())
+                (false, "must end well".to_owned())
             }
-            Self::Broadcast(count) => {
-                let some = |name| report.number(name).is_some_and(|number| number > 0.0);
-                let is_met = some("broadcasts") && some(count) && report.number("interrupts") == Some(0.0);
-                (!is_met).then(|| format!("must have some {count} and broadcasts, and no interrupts"))
-            }
-            Self::Do(count) | Self::Save(count, _) => {
-                let some = report.number(count).is_some_and(|number| number > 0.0);
-                (!some).then(|| format!("must have some {count}"))
-            }
-            Self::BeCaught(_) => {
-                let is_caught = matches!(report.ending, Ending::Broken | Ending::Fault);
-                (!is_caught).then(|| "must be caught, and not by a watchdog".to_owned())
-            }
+            Self::Broadcast(count) => (
+                some("broadcasts") && some(count) && report.number("interrupts") == Some(0.0),
+                format!("must have some {count} and broadcasts, and no interrupts"),
+            ),
+            Self::Do(count) | Self::Save(count, _) => (some(count), format!("must have some {count}")),
+            Self::BeCaught(_) => (
+                matches!(report.ending, Ending::Broken | Ending::Fault),
+                "must be caught, and not by a watchdog".to_owned(),
+            ),
             Self::Fail(ending, kind) => {
-                let failed = report.failed.as_deref().is_some_and(|failed| failed.starts_with(kind));
-                if report.ending != *ending || !failed {
-                    return Some(format!("must fail with `FAILED {kind}...` ({})", ending.words()));
+                let failed = report.record.failed.as_deref().is_some_and(|failed| failed.starts_with(kind));
+                if failed && report.ending == *ending {
+                    return silent_cpu(report, said);
                 }
-                silent_cpu(report, said)
+                (false, format!("must fail with `FAILED {kind}...` ({})", ending.words()))
             }
-        }
+        };
+        (!is_met).then_some(words)
     }
 }
 
@@ -271,10 +168,10 @@ fn silent_cpu(report: &Report, said: &[String]) -> Option<String> {
     let is_of = |line: &str, cpu| {
         line.strip_prefix(&format!("CPU {cpu}")).is_some_and(|rest| rest.starts_with([',', ' ']))
     };
-    let registers = report.arch.registers();
+    let registers = report.run.arch.registers;
     let has_registers =
         |cpu| said.windows(2).any(|lines| is_of(&lines[0], cpu) && lines[1].starts_with(registers));
-    if let Some(cpu) = (0..report.cpus()).find(|&cpu| !has_registers(cpu)) {
+    if let Some(cpu) = (0..report.run.cpus).find(|&cpu| !has_registers(cpu)) {
         return Some(format!("must print the registers of CPU {cpu}"));
     }
     // Such as `       0.047579116 loaded 0x1c0d000 0x0`.
@@ -287,11 +184,13 @@ fn silent_cpu(report: &Report, said: &[String]) -> Option<String> {
 
 /// The part of the interrupts of the run `before` that this run takes, in words, and whether it is small enough.
 fn saved(before: &Report, report: &Report, most: f64) -> (String, bool) {
-    let interrupts = |report: &Report| compare::per_operation(|name| report.number(name), "interrupts");
+    let interrupts = |report: &Report| summary::per_operation(|name| report.number(name), "interrupts");
     let ratio = interrupts(report).zip(interrupts(before)).map(|(now, before)| now / before);
     let found = ratio.map_or_else(|| "an unknown part".to_owned(), |ratio| format!("{ratio:.4}"));
-    let words =
-        format!("{} takes {found} of the interrupts of {}, at most {most}", report.run, before.run.mechanism);
+    let words = format!(
+        "{} takes {found} of the interrupts of {}, at most {most}",
+        report.run, before.run.kernel.mechanism
+    );
     (words, ratio.is_some_and(|ratio| ratio <= most))
 }
 
@@ -340,11 +239,11 @@ mod tests {
     fn checked(from: &str, to: &str) -> Result<(), Failure> {
         assert!(GOOD.contains(from), "{from}");
         let script = Script::new(&GOOD.replace(from, to));
-        let mut results = Arch::ALL.into_iter().map(|arch| {
-            let options = ["--check", "--arch", arch.name(), "--qemu", script.path()];
+        let mut results = arch::ALL.iter().map(|arch| {
+            let line = format!("--check --arch {} --qemu {}", arch.name, script.path());
             let images = |kernel: &str| Images { kernel: kernel.into(), programs: "programs".into() };
             let builds = Builds { guarded: images("kernel"), sabotaged: images("sabotaged") };
-            run(&Options::parse(&options).unwrap(), &[(arch, builds)])
+            run(&crate::parse(&line).unwrap(), &[(*arch, builds)])
         });
         results.try_for_each(|result| result)
     }
@@ -355,35 +254,30 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_must_fail_and_does_not_is_named() {
+    fn a_run_that_does_not_end_as_it_must_is_named() {
         let result = "echo 'RESULT {\"operations\":1}'; exit 33";
-        for (from, to, expected) in [
-            (
-                "echo 'FAILED rule: stale read'; exit 35",
-                result,
-                "stale none must be caught, and not by a watchdog",
-            ),
+        #[rustfmt::skip]
+        let wrong = [
+            ("echo 'FAILED rule: stale read'; exit 35", result, "stale none must be caught, and not by a watchdog"),
             ("stale read'; exit 35", "stale read'; exit 39", "stale none must be caught"),
             ("echo 'FAILED rule: old read'; exit 35", result, "stale lazy without slot must be caught"),
-            (
-                "echo 'FAILED rule: lost write'; exit 35",
-                result,
-                "stale batched without kernel-flush must be caught",
-            ),
-            (
-                "echo 'FAILED program: a load'; cpus; exit 37",
-                result,
-                "fault batched must fail with `FAILED program: ...` (panic or fault)",
-            ),
+            ("echo 'FAILED rule: lost write'; exit 35", result, "stale batched without kernel-flush must be caught"),
+            ("echo 'FAILED program: a load'; cpus; exit 37", result, "fault batched must fail with `FAILED program: ...` (panic or fault)"),
             ("kernel: panicked", "program: a load", "panic batched must fail with `FAILED kernel: ...`"),
-            (
-                "no progress'; cpus; exit 39",
-                "no progress'; exit 39",
-                "hang batched must print the registers of CPU 0",
-            ),
+            ("no progress'; cpus; exit 39", "no progress'; exit 39", "hang batched must print the registers of CPU 0"),
             ("0 1 2 3", "0 1 2", "must print the registers of CPU 3"),
             ("echo \"       0.0", "echo \"at 0.0", "must print the last events of the CPUs"),
-        ] {
+            ("exit 33", "exit 35", "hello batched must end well"),
+            ("pages_reclaimed\":5", "pages_reclaimed\":0", "mmap-read batched must have some pages_reclaimed"),
+            ("pages_migrated", "pages", "migrate per-page must have some pages_migrated"),
+            ("interrupts=10 ", "interrupts=16 ", "migrate batched takes 0.0160 of the interrupts of per-page"),
+            ("interrupts=2 ", "interrupts=6 ", "mmap-read lazy takes 0.6000 of the interrupts of batched"),
+            ("interrupts=0 ", "interrupts=1 ", "aarch64 migrate broadcast must have some pages_migrated and broadcasts"),
+            ("broadcasts\":3", "broadcasts\":0", "aarch64 migrate broadcast must have some pages_migrated and broadcasts"),
+            ("broadcasts_everything\":1", "broadcasts_everything\":0", "aarch64 stale broadcast must have some broadcasts_everything"),
+            ("\\\"interrupts\\\":$interrupts,", "", "mmap-read batched takes an unknown part of the interrupts"),
+        ];
+        for (from, to, expected) in wrong {
             let failure = checked(from, to).expect_err(expected);
             assert_eq!(failure.code(), 1);
             assert!(failure.to_string().contains(expected), "{failure}");
@@ -391,78 +285,23 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_must_end_well_and_does_not_is_named() {
-        for (from, to, expected) in [
-            ("exit 33", "exit 35", "hello batched must end well"),
-            (
-                "pages_reclaimed\":5",
-                "pages_reclaimed\":0",
-                "mmap-read batched must have some pages_reclaimed",
-            ),
-            ("pages_migrated", "pages", "migrate per-page must have some pages_migrated"),
-            (
-                "interrupts=10 ",
-                "interrupts=16 ",
-                "migrate batched takes 0.0160 of the interrupts of per-page",
-            ),
-            ("interrupts=2 ", "interrupts=6 ", "mmap-read lazy takes 0.6000 of the interrupts of batched"),
-            (
-                "interrupts=0 ",
-                "interrupts=1 ",
-                "aarch64 migrate broadcast must have some pages_migrated and broadcasts",
-            ),
-            (
-                "broadcasts\":3",
-                "broadcasts\":0",
-                "aarch64 migrate broadcast must have some pages_migrated and broadcasts",
-            ),
-            (
-                "broadcasts_everything\":1",
-                "broadcasts_everything\":0",
-                "aarch64 stale broadcast must have some broadcasts_everything",
-            ),
-            (
-                "\\\"interrupts\\\":$interrupts,",
-                "",
-                "mmap-read batched takes an unknown part of the interrupts",
-            ),
-        ] {
-            let failure = checked(from, to).expect_err(expected).to_string();
-            assert!(failure.contains(expected), "{failure}");
-        }
-    }
-
-    #[test]
-    fn a_slow_boot_is_only_a_warning() {
-        let options = Options::parse(&["--program", "hello"]).unwrap();
-        let record = Record {
-            ending: Ending::Done,
-            result: Some("{\"operations\":1}".to_owned()),
-            boot: Some(Duration::from_secs(3)),
-            wall: Duration::from_secs(4),
-            ..Record::new()
+    fn a_slow_boot_and_a_late_notice_are_only_warnings() {
+        let warned = |line, ending, boot, wall, must: Must| {
+            let [boot, wall] = [boot, wall].map(Duration::from_secs);
+            let result = Some("{\"operations\":1}".to_owned());
+            let record = Record { ending, result, boot: Some(boot), wall, ..Record::new() };
+            let report = Report::new(super::super::options::tests::run(line), record);
+            assert_eq!(must.unmet(&report, &[]), None);
+            line_of(&report, &must, None)
         };
-        let report = Report::new(options.runs().next().unwrap(), &options.parameters, record);
-        let must = Must::Do("operations");
-        assert_eq!(must.unmet(&report, &[]), None);
-        let expected = "ok      4.0 s  on  8 x86_64 CPUs, hello batched: done (warning: the boot took 3.0 s, it should be less than 3 s)";
-        assert_eq!(line_of(&report, &must, None), expected);
-    }
-
-    #[test]
-    fn a_late_notice_is_only_a_warning() {
-        let options = Options::parse(&["--mechanism", "none"]).unwrap();
-        let record = Record {
-            ending: Ending::Broken,
-            boot: Some(Duration::from_secs(1)),
-            wall: Duration::from_secs(7),
-            ..Record::new()
-        };
-        let report = Report::new(options.runs().next().unwrap(), &options.parameters, record);
-        let must = Must::BeCaught(5.0);
-        assert_eq!(must.unmet(&report, &[]), None);
-        let expected = "ok      7.0 s  on  8 x86_64 CPUs, stale none: caught after 6.0 s (warning: the notice took 6.0 s, it should be less than 5 s)";
-        assert_eq!(line_of(&report, &must, None), expected);
+        assert_eq!(
+            warned("--program hello", Ending::Done, 3, 4, Must::Do("operations")),
+            "ok      4.0 s  on  8 x86_64 CPUs, hello batched: done (warning: the boot took 3.0 s, it should be less than 3 s)"
+        );
+        assert_eq!(
+            warned("--mechanism none", Ending::Broken, 1, 7, Must::BeCaught(5.0)),
+            "ok      7.0 s  on  8 x86_64 CPUs, stale none: caught after 6.0 s (warning: the notice took 6.0 s, it should be less than 5 s)"
+        );
     }
 
     #[test]

@@ -1,18 +1,15 @@
 //! `cargo xtask kernel`: builds the kernel and its programs, boots them on QEMU, and shows their reports.
 //!
-//! `options` reads the command line, with the known `values`, and `bounds` refuses impossible runs. `build` makes the
-//! images. `qemu` makes the emulator's command line, and `arch` holds the parts that depend on the architecture.
-//! `watch` supervises a run by its output, which `protocol` reads, and by its `processor_time`. `symbols` names the
-//! functions in the report of a failure. `report` is the outcome of one run, `summary` the table of all. `simulate`
-//! makes the same run on the simulator, and `compare` puts the two side by side. `check` makes the runs of CI.
+//! `options` is the command line. `build` makes the images. `qemu` makes the
+//! emulator's command line, and `arch` holds the parts that depend on the architecture. `watch` supervises a run by its
+//! output, which `protocol` reads, and by its processor time. `symbols` names the functions in the report of a failure.
+//! `report` is the outcome of one run, `summary` the table of all. `simulate` makes the same run on the simulator.
+//! `check` makes the runs of CI.
 
 mod arch;
-mod bounds;
 pub(crate) mod build;
 mod check;
-mod compare;
 mod options;
-mod processor_time;
 mod protocol;
 mod qemu;
 mod report;
@@ -21,19 +18,15 @@ mod summary;
 mod symbols;
 #[cfg(test)]
 mod testing;
-mod values;
 mod watch;
 
 use std::cell::LazyCell;
 
-use serde_json::{json, Value};
-
-use crate::failure::Failure;
-use crate::json_file;
+use crate::failure::{ensure, Failure};
 use crate::workspace::Workspace;
 use build::Images;
+pub(crate) use options::Options;
 use options::Run;
-pub(crate) use options::{Options, HELP};
 use protocol::Line;
 use report::Report;
 use symbols::Symbols;
@@ -44,34 +37,31 @@ const SILENCE: u64 = 30;
 
 /// Builds, boots and shows. Fails if any run did.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let architectures = options.architectures();
+    let architectures = options.architectures()?;
+    let runs = options.runs()?;
     for &arch in &architectures {
         qemu::check(options.qemu(arch), arch)?;
-    }
-    if let Some(file) = &options.json {
-        json_file::check(file)?;
     }
     let workspace = Workspace::load()?;
     if options.check {
         let built = architectures.into_iter().map(|arch| Ok((arch, build::build_both(&workspace, arch)?)));
         return check::run(options, &built.collect::<Result<Vec<_>, Failure>>()?);
     }
-    let images = build::build(&workspace, options.parameters.arch, options.goes_without())?;
-    let mut reports = boot(options, &images)?;
-    let simulated = if options.compare { simulate(options, &workspace, &mut reports) } else { Ok(()) };
-    show(options, &reports)?;
+    let images = build::build(&workspace, architectures[0], options.chosen.without.is_some())?;
+    let mut reports = boot(options, &images, runs)?;
+    let simulated = if options.chosen.compare { simulate(&workspace, &mut reports) } else { Ok(()) };
+    println!("\n{}", summary::format(&reports));
     // A broken rule matters more than a missing comparison.
     verdict(&reports).and(simulated)
 }
 
 /// Makes every run, even after one that failed.
-fn boot(options: &Options, images: &Images) -> Result<Vec<Report>, Failure> {
-    let say = printer(options);
+fn boot(options: &Options, images: &Images, runs: Vec<Run>) -> Result<Vec<Report>, Failure> {
     let mut reports = Vec::new();
-    for run in options.runs() {
-        eprintln!("==> {run} on {} {} CPUs", options.parameters.cpus, options.parameters.arch.name());
-        let report = boot_once(options, images, run, &mut |line| say(line))?;
-        say(&report.line());
+    for run in runs {
+        eprintln!("==> {run} on {} {} CPUs", run.cpus, run.arch.name);
+        let report = boot_once(options, images, run, &mut |line| println!("{line}"))?;
+        println!("{}", report.line());
         reports.push(report);
     }
     Ok(reports)
@@ -84,9 +74,8 @@ fn boot_once(
     run: Run,
     say: &mut dyn FnMut(&str),
 ) -> Result<Report, Failure> {
-    let limits = Limits { silence: SILENCE * options.parameters.cpus, whole: options.timeout(run.program) };
-    let program = options.qemu(options.parameters.arch);
-    let mut command = qemu::command(program, images, &options.parameters, run);
+    let limits = Limits { silence: SILENCE * run.cpus, whole: run.timeout };
+    let mut command = qemu::command(options.qemu(run.arch), images, &run);
     let symbols = LazyCell::new(|| Symbols::read(images));
     let mut has_failed = false;
     let mut say = |line: &str| {
@@ -99,66 +88,28 @@ fn boot_once(
     };
     let mut record = watch::watch(&mut command, limits, &mut say)?;
     record.failed = record.failed.map(|failed| symbols.explain(&failed));
-    Ok(Report::new(run, &options.parameters, record))
-}
-
-/// The printer of lines for people: standard output, unless the JSON goes there.
-fn printer(options: &Options) -> fn(&str) {
-    if json_file::is_printed(options.json.as_deref()) {
-        |line| eprintln!("{line}")
-    } else {
-        |line| println!("{line}")
-    }
+    Ok(Report::new(run, record))
 }
 
 /// Makes every run that ended well on the simulator too.
-fn simulate(options: &Options, workspace: &Workspace, reports: &mut [Report]) -> Result<(), Failure> {
+fn simulate(workspace: &Workspace, reports: &mut [Report]) -> Result<(), Failure> {
     for report in reports.iter_mut().filter(|report| report.is_done()) {
-        let frames = report.number("frames").filter(|frames| *frames > 0.0).ok_or_else(|| {
-            Failure::new("the kernel's RESULT lacks the number of frames, which the simulator needs")
-        })?;
-        let simulated = simulate::simulate(workspace, report.run, &options.parameters, frames as u64)?;
-        report.simulated = Some(simulated);
+        let frames = report.number("frames").filter(|frames| *frames > 0.0);
+        let frames = frames.ok_or_else(|| Failure::new("the kernel's RESULT lacks the number of frames"))?;
+        report.simulated = Some(simulate::simulate(workspace, &report.run, frames as u64)?);
     }
     Ok(())
 }
 
-/// Prints the tables, or writes the JSON, or both.
-fn show(options: &Options, reports: &[Report]) -> Result<(), Failure> {
-    if !json_file::is_printed(options.json.as_deref()) {
-        println!("\n{}", summary::format(reports));
-        if options.compare {
-            println!("{}", compare::format(reports));
-        }
-    }
-    let Some(file) = &options.json else { return Ok(()) };
-    json_file::write(file, &json(options, reports))
-}
-
-fn json(options: &Options, reports: &[Report]) -> Value {
-    let results: Vec<Value> = reports.iter().map(Report::json).collect();
-    let mut json = json!({ "ceasefire": env!("CARGO_PKG_VERSION"), "results": results });
-    if options.compare {
-        json["ratios"] = compare::json(reports);
-    }
-    json
-}
-
 /// Fails if any run did. Is inconclusive if some run was, and none failed.
 fn verdict(reports: &[Report]) -> Result<(), Failure> {
-    let not_done = || reports.iter().filter(|report| !report.is_done());
-    let count = not_done().count();
-    if count == 0 {
-        return Ok(());
-    }
-    let lines: Vec<String> = not_done().map(Report::line).collect();
-    let message =
-        format!("{count} of {} runs did not end as they should: {}", reports.len(), lines.join("; "));
-    Err(if not_done().all(|report| report.ending.is_inconclusive()) {
-        Failure::inconclusive(message)
-    } else {
-        Failure::new(message)
-    })
+    let wrong: Vec<&Report> = reports.iter().filter(|report| !report.is_done()).collect();
+    let lines = wrong.iter().map(|report| report.line()).collect::<Vec<_>>().join("; ");
+    let words = format!("{} of {} runs did not end as they should: {lines}", wrong.len(), reports.len());
+    let is_failed = wrong.iter().any(|report| !report.ending.is_inconclusive());
+    ensure!(!is_failed, new, "{words}");
+    ensure!(wrong.is_empty(), inconclusive, "{words}");
+    Ok(())
 }
 
 #[cfg(test)]
@@ -168,13 +119,10 @@ mod tests {
     use super::*;
 
     /// Boots a script in QEMU's place.
-    fn boot_script(script: &Script, line: &str) -> (Options, Vec<Report>) {
-        let mut arguments: Vec<&str> = line.split_whitespace().collect();
-        arguments.extend(["--qemu", script.path()]);
-        let options = Options::parse(&arguments).unwrap();
+    fn boot_script(script: &Script, line: &str) -> Vec<Report> {
+        let options: Options = crate::parse(&format!("{line} --qemu {}", script.path())).unwrap();
         let images = Images { kernel: "kernel".into(), programs: "programs".into() };
-        let reports = boot(&options, &images).unwrap();
-        (options, reports)
+        boot(&options, &images, options.runs().unwrap()).unwrap()
     }
 
     #[test]
@@ -188,40 +136,29 @@ mod tests {
              *) echo 'RESULT {\"program\":\"stale\",\"cpus\":4,\"operations\":6,\"interrupts\":3}'; exit 33 ;;\n\
              esac",
         );
-        let (options, reports) = boot_script(&script, "--cpus 4 --mechanism none,batched");
+        let reports = boot_script(&script, "--cpus 4 --mechanism none,batched");
         assert_eq!(
-            reports.iter().map(|report| report.ending.clone()).collect::<Vec<_>>(),
-            [Ending::Broken, Ending::Done]
+            reports.iter().map(|report| &report.ending).collect::<Vec<_>>(),
+            [&Ending::Broken, &Ending::Done]
         );
         let failure = verdict(&reports).unwrap_err();
         assert_eq!(failure.code(), 1);
         let message = failure.to_string();
         assert!(message.starts_with("1 of 2 runs did not end as they should: stale none: caught after "));
         assert!(message.ends_with(" s (stale read: at 0x1000)"), "{message}");
-        let json = json(&options, &reports);
-        assert_eq!(json["ceasefire"], env!("CARGO_PKG_VERSION"));
-        assert_eq!(
-            (&json["results"][0]["violations"], &json["results"][1]["violations"]),
-            (&json!(1), &json!(0))
-        );
-        assert_eq!(json["results"][1]["interrupts"], 3);
-        assert!(json.get("ratios").is_none());
+        assert_eq!(reports[1].number("interrupts"), Some(3.0));
         assert!(verdict(&reports[1..]).is_ok());
     }
 
     #[test]
     fn a_run_that_never_ends_is_given_up() {
         let script = Script::new("exec tail -f /dev/null");
-        let (_, reports) = boot_script(&script, "--program hang --timeout 1");
+        let reports = boot_script(&script, "--program hang --timeout 1");
         assert_eq!(reports[0].ending, Ending::NoBoot(1));
         let failure = verdict(&reports).unwrap_err();
         assert_eq!(failure.code(), 3);
-        let message = failure.to_string();
-        assert!(
-            message
-                .ends_with("hang batched: inconclusive: no program had begun after 1 s, and QEMU was ended"),
-            "{message}"
-        );
+        let expected = "hang batched: inconclusive: no program had begun after 1 s, and QEMU was ended";
+        assert!(failure.to_string().ends_with(expected), "{failure}");
     }
 
     #[test]
@@ -234,18 +171,15 @@ mod tests {
              *mechanism=per-page*) echo 'FAILED rule: stale read'; exit 35 ;;\n\
              esac",
         );
-        let (options, reports) = boot_script(&script, "--mechanism lazy");
+        let reports = boot_script(&script, "--mechanism lazy");
         let failure = verdict(&reports).unwrap_err();
         assert_eq!(failure.code(), 3);
         let expected =
             "1 of 1 runs did not end as they should: stale lazy: inconclusive: not enough was tested in \
              time (stale/reclaim made nothing)";
         assert_eq!(failure.to_string(), expected);
-        let json = json(&options, &reports);
-        assert_eq!(json["results"][0]["lacks"], json!(["stale/reclaim made nothing"]));
-        assert_eq!(json["results"][0]["violations"], 0);
         // A failure counts more.
-        let (_, reports) = boot_script(&script, "--mechanism lazy,per-page");
+        let reports = boot_script(&script, "--mechanism lazy,per-page");
         assert_eq!(verdict(&reports).unwrap_err().code(), 1);
     }
 
@@ -257,19 +191,18 @@ mod tests {
         let script = Script::new(&format!(
             "echo 'rip {anywhere:#x}'; echo 'FAILED kernel: panicked at {anywhere:#x}'; echo 'rip {anywhere:#x}'; exit 37"
         ));
-        let options = Options::parse(&["--qemu", script.path()]).unwrap();
+        let options: Options = crate::parse(&format!("--qemu {}", script.path())).unwrap();
         let mut said = Vec::new();
-        let run = options.runs().next().unwrap();
-        let report = boot_once(&options, &images, run, &mut |line| said.push(line.to_owned())).unwrap();
+        let runs = options.runs().unwrap();
+        let report = boot_once(&options, &images, runs[0], &mut |line| said.push(line.to_owned())).unwrap();
         let is_explained = |line: &String| line.ends_with("+0x0>");
         assert_eq!(said.iter().map(is_explained).collect::<Vec<_>>(), [false, true, true], "{said:?}");
-        assert!(report.failed.as_ref().is_some_and(is_explained), "{:?}", report.failed);
+        assert!(report.record.failed.as_ref().is_some_and(is_explained), "{:?}", report.record.failed);
     }
 
     #[test]
     fn without_a_qemu_nothing_is_built() {
-        let options = Options::parse(&["--qemu", "no-such-program-anywhere"]).unwrap();
-        let failure = super::run(&options).unwrap_err();
+        let failure = super::run(&crate::parse("--qemu no-such-program-anywhere").unwrap()).unwrap_err();
         assert!(failure.to_string().contains("qemu-system-x86"), "{failure}");
     }
 }

@@ -4,7 +4,6 @@ use std::process::ExitStatus;
 
 use ceasefire_kernel_abi::status::{self, of_qemu};
 use ceasefire_kernel_abi::LACKS;
-use serde_json::{Map, Value};
 
 /// A line of the serial port.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,27 +24,16 @@ pub(super) enum Line<'a> {
 
 impl<'a> Line<'a> {
     pub(super) fn read(line: &'a str) -> Self {
-        if line == "USER" {
-            Self::User
-        } else if let Some(result) = line.strip_prefix("RESULT ") {
-            Self::Result(result)
-        } else if let Some(failed) = line.strip_prefix("FAILED ") {
-            Self::Failed(failed)
-        } else if let Some(lacks) = line.strip_prefix(LACKS) {
-            Self::Lacks(lacks)
-        } else if line == "BEAT" {
-            Self::Beat
-        } else {
-            Self::Text
+        let after = |beginning| line.strip_prefix(beginning);
+        match line {
+            "USER" => Self::User,
+            "BEAT" => Self::Beat,
+            _ => None
+                .or_else(|| after("RESULT ").map(Self::Result))
+                .or_else(|| after("FAILED ").map(Self::Failed))
+                .or_else(|| after(LACKS).map(Self::Lacks))
+                .unwrap_or(Self::Text),
         }
-    }
-}
-
-/// The fields of a result.
-pub(super) fn fields(result: &str) -> Option<Map<String, Value>> {
-    match serde_json::from_str(result) {
-        Ok(Value::Object(fields)) => Some(fields),
-        _ => None,
     }
 }
 
@@ -79,22 +67,22 @@ pub(super) enum Ending {
 impl Ending {
     /// The meaning of QEMU's status.
     pub(super) fn of(status: ExitStatus) -> Self {
-        const DONE: i32 = of_qemu(status::DONE);
-        const RULE: i32 = of_qemu(status::RULE);
-        const FAULT: i32 = of_qemu(status::FAULT);
-        const HANG: i32 = of_qemu(status::HANG);
-        const INCONCLUSIVE: i32 = of_qemu(status::INCONCLUSIVE);
-        const OPTIONS: i32 = of_qemu(status::OPTIONS);
-        match status.code() {
-            Some(DONE) => Self::Done,
-            Some(RULE) => Self::Broken,
-            Some(FAULT) => Self::Fault,
-            Some(HANG) => Self::Hang,
-            Some(OPTIONS) => Self::Refused,
-            Some(INCONCLUSIVE) => Self::Inconclusive,
+        let known = [
+            (status::DONE, Self::Done),
+            (status::RULE, Self::Broken),
+            (status::FAULT, Self::Fault),
+            (status::HANG, Self::Hang),
+            (status::OPTIONS, Self::Refused),
+            (status::INCONCLUSIVE, Self::Inconclusive),
+        ];
+        let is_it = |(kernels, _): &(_, Self)| status.code() == Some(of_qemu(*kernels));
+        match known.into_iter().find(is_it) {
+            Some((_, ending)) => ending,
             // With `-no-reboot` a reset ends QEMU, and the kernel uses no other way to this status.
-            Some(0) => Self::Died("the machine was reset, as a triple fault does".to_owned()),
-            _ => Self::Died(format!("QEMU ended by itself: {status}")),
+            None if status.success() => {
+                Self::Died("the machine was reset, as a triple fault does".to_owned())
+            }
+            None => Self::Died(format!("QEMU ended by itself: {status}")),
         }
     }
 
@@ -110,23 +98,18 @@ impl Ending {
     }
 
     /// In words.
+    #[rustfmt::skip]
     pub(super) fn words(&self) -> String {
         match self {
-            Self::Done => "done".to_owned(),
-            Self::Broken => "a rule was broken".to_owned(),
-            Self::Fault => "panic or fault".to_owned(),
-            Self::Hang => "hang".to_owned(),
-            Self::Silent(seconds) => {
-                format!("hang: no sign of any CPU in {seconds} s of processor time for each: QEMU was ended")
-            }
-            Self::Inconclusive => "inconclusive: not enough was tested in time".to_owned(),
-            Self::Refused => "the kernel refused its options".to_owned(),
-            Self::NoBoot(seconds) => {
-                format!("inconclusive: no program had begun after {seconds} s, and QEMU was ended")
-            }
-            Self::Timeout(seconds) => {
-                format!("inconclusive: not done after {seconds} s, and QEMU was ended")
-            }
+            Self::Done => "done".into(),
+            Self::Broken => "a rule was broken".into(),
+            Self::Fault => "panic or fault".into(),
+            Self::Hang => "hang".into(),
+            Self::Silent(time) => format!("hang: no sign of any CPU in {time} s of processor time for each: QEMU was ended"),
+            Self::Inconclusive => "inconclusive: not enough was tested in time".into(),
+            Self::Refused => "the kernel refused its options".into(),
+            Self::NoBoot(time) => format!("inconclusive: no program had begun after {time} s, and QEMU was ended"),
+            Self::Timeout(time) => format!("inconclusive: not done after {time} s, and QEMU was ended"),
             Self::Died(how) | Self::Wrong(how) => how.clone(),
         }
     }
@@ -158,38 +141,22 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_an_object() {
-        assert_eq!(fields("{\"ticks\":3}").unwrap()["ticks"], 3);
-        for wrong in ["", "3", "[]", "{\"ticks\":"] {
-            assert_eq!(fields(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
     fn the_status_says_how_it_ended() {
         let of = |code: i32| Ending::of(ExitStatus::from_raw(code << 8));
-        assert_eq!(
-            [33, 35, 37, 39, 41, 43].map(of),
-            [
-                Ending::Done,
-                Ending::Broken,
-                Ending::Fault,
-                Ending::Hang,
-                Ending::Refused,
-                Ending::Inconclusive
-            ]
-        );
+        for (code, ending, is_caught, is_inconclusive) in [
+            (33, Ending::Done, false, false),
+            (35, Ending::Broken, true, false),
+            (37, Ending::Fault, true, false),
+            (39, Ending::Hang, true, false),
+            (41, Ending::Refused, false, false),
+            (43, Ending::Inconclusive, false, true),
+            (1, Ending::Died("QEMU ended by itself: exit status: 1".to_owned()), false, false),
+        ] {
+            assert_eq!(of(code), ending);
+            assert_eq!((ending.is_caught(), ending.is_inconclusive()), (is_caught, is_inconclusive));
+        }
         assert!(of(0).words().contains("reset"));
-        assert_eq!(of(1).words(), "QEMU ended by itself: exit status: 1");
         assert!(Ending::of(ExitStatus::from_raw(9)).words().contains("signal: 9"));
-        assert_eq!(
-            [33, 35, 37, 39, 41, 43, 1].map(|code| of(code).is_caught()),
-            [false, true, true, true, false, false, false]
-        );
-        assert!([33, 35, 37, 39, 41, 43, 1]
-            .map(|code| of(code).is_inconclusive())
-            .iter()
-            .eq(&[false, false, false, false, false, true, false]));
         assert!(Ending::NoBoot(9).is_inconclusive() && Ending::Timeout(9).is_inconclusive());
         assert!(!Ending::Silent(9).is_inconclusive());
     }

@@ -7,12 +7,13 @@
 use std::fmt::Write as _;
 use std::fs;
 
+use ceasefire_kernel_abi::options::Options;
 use ceasefire_kernel_abi::sizes::PAGE;
 use serde_json::Value;
 
-use super::options::{Parameters, Run};
+use super::options::Run;
 use super::qemu;
-use crate::failure::{self, Failure};
+use crate::failure::{self, At as _, Failure};
 use crate::workspace::Workspace;
 
 /// The emulated machine without its size. [`TURN`] stands for the instructions of half a CPU's turn.
@@ -25,51 +26,16 @@ const START_SCALE: f64 = 1.0 / 1024.0;
 const FULL_RANGE: u64 = 1 << 20;
 /// The range is this part of the frames by default.
 const RANGE_PART: u64 = 8;
-/// The simulator rounds the least scale that it allows to four digits; a range of fewer pages has a smaller scale.
-const LEAST_RANGE: u64 = 1024;
-
-/// A machine file, and the scale at which the machine is the kernel's.
-#[derive(Debug)]
-struct Machine {
-    text: String,
-    scale: f64,
-}
-
-/// The least memory with which the simulator has room for the experiments on this many CPUs: 2 MiB each, and an eighth
-/// for the rounding of its least scale.
-pub(super) const fn least_bytes(cpus: u64) -> u64 {
-    cpus * (2 << 20) / 8 * 9
-}
-
-/// Checks that the simulator takes the range of `migrate`; 0 is the program's own choice.
-pub(super) fn check_range(pages: u64, memory: u64, nodes: u64) -> Result<(), String> {
-    let frames = memory / PAGE;
-    let range = if pages == 0 { frames / RANGE_PART } else { pages };
-    // The simulator asks for a quarter more than the range on each node.
-    let most = (frames / nodes / 5 * 4).min(FULL_RANGE);
-    if (LEAST_RANGE..=most).contains(&range) {
-        return Ok(());
-    }
-    Err(format!(
-        "--compare: migrate with {range} pages on nodes of {}: --pages from {LEAST_RANGE} to {most}",
-        frames / nodes
-    ))
-}
 
 /// Simulates a run of the kernel that had this many frames. Returns the simulator's report.
-pub(super) fn simulate(
-    workspace: &Workspace,
-    run: Run,
-    parameters: &Parameters,
-    frames: u64,
-) -> Result<Value, Failure> {
-    let Run { program, mechanism, .. } = run;
-    let Machine { text, scale } = machine(program, parameters, frames);
+pub(super) fn simulate(workspace: &Workspace, run: &Run, frames: u64) -> Result<Value, Failure> {
+    let Options { program, mechanism, seed, .. } = run.kernel;
+    let (text, scale) = machine(run, frames);
     let file = workspace.target.join(format!("simulated-{program}-{mechanism}.toml"));
-    fs::write(&file, text).map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
+    fs::write(&file, text).at(&file)?;
     let mut command = workspace.cargo("run --release --quiet --package ceasefire-cli -- compare");
-    command.args([program, "--mechanism", mechanism, "--json", "-", "--machine"]).arg(&file);
-    command.args(["--scale", &scale.to_string(), "--seed", &parameters.seed.to_string()]);
+    command.args([program, "--mechanism", mechanism.name(), "--json", "-", "--machine"]).arg(&file);
+    command.args(["--scale", &scale.to_string(), "--seed", &seed.to_string()]);
     eprintln!("==> {}", failure::line(&command));
     // The simulator's exit code, for instance for an invalid machine file, is not this task's exit code.
     let printed = failure::stdout(&mut command).map_err(|failure| Failure::new(failure.to_string()))?;
@@ -78,12 +44,11 @@ pub(super) fn simulate(
     report.ok_or_else(|| Failure::new(format!("the simulator reported nothing of {program} {mechanism}")))
 }
 
-/// The kernel's machine for the simulator.
-fn machine(program: &str, parameters: &Parameters, frames: u64) -> Machine {
-    let Parameters { cpus, nodes, pages, .. } = *parameters;
-    let scale = if program == "migrate" {
-        let range = if pages == 0 { frames / RANGE_PART } else { pages };
-        range as f64 / FULL_RANGE as f64
+/// The file of the kernel's machine for the simulator, and the scale at which it is the kernel's.
+fn machine(Run { cpus, kernel, .. }: &Run, frames: u64) -> (String, f64) {
+    let (cpus, nodes, pages) = (*cpus, kernel.nodes as u64, kernel.pages);
+    let scale = if kernel.program == "migrate" {
+        (if pages == 0 { frames / RANGE_PART } else { pages }) as f64 / FULL_RANGE as f64
     } else {
         START_SCALE
     };
@@ -93,30 +58,26 @@ fn machine(program: &str, parameters: &Parameters, frames: u64) -> Machine {
     let mut text = format!(
         "{template}\n[topology]\nsource = \"the machine that the kernel ran on, before scale {scale}\"\nnodes = [\n"
     );
+    let each = frames / nodes;
     for node in 0..nodes {
         let own = (0..cpus).filter(|cpu| cpu * nodes / cpus == node).count();
+        let memory = format!("{{ value = {bytes}, unit = \"B\", source = \"{each} frames\" }}");
         // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "    {{ cpus = {own}, memory = {{ value = {bytes}, unit = \"B\", source = \"{} frames\" }} }},",
-            frames / nodes
-        );
+        let _ = writeln!(text, "    {{ cpus = {own}, memory = {memory} }},");
     }
-    text.push_str("]\n");
-    Machine { text, scale }
+    (text + "]\n", scale)
 }
 
 #[cfg(test)]
 mod tests {
     use ceasefire_experiments::{Experiment, Mechanism, Plan};
 
-    use super::super::options::Options;
+    use super::super::options::tests::run;
     use super::*;
 
     /// The simulator's plan of a kernel's run.
     fn plan(line: &str, program: &str, frames: u64) -> Plan {
-        let options = Options::parse(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
-        let Machine { text, scale } = machine(program, &options.parameters, frames);
+        let (text, scale) = machine(&run(&format!("{line} --program {program}")), frames);
         Plan {
             threads: None,
             lru_drain: None,
@@ -142,8 +103,8 @@ mod tests {
             ("--cpus 64 --nodes 8 --memory 2G", "mmap-read", 523_001, &[8; 8]),
             ("", "migrate", 126_977, &[4, 4]),
             ("--cpus 3", "migrate", 65_537, &[2, 1]),
-            ("--pages 1025 --program migrate", "migrate", 126_977, &[4, 4]),
-            ("--pages 49999 --program migrate", "migrate", 126_983, &[4, 4]),
+            ("--pages 1025", "migrate", 126_977, &[4, 4]),
+            ("--pages 49999", "migrate", 126_983, &[4, 4]),
             ("--cpus 64 --memory 2G --nodes 6", "migrate", 523_001, &[11, 11, 10, 11, 11, 10]),
         ] {
             let plan = plan(line, program, frames);
@@ -160,17 +121,9 @@ mod tests {
 
     #[test]
     fn the_range_is_the_kernels() {
-        for (line, pages) in [("", 15_872), ("--program migrate --pages 4099", 4099)] {
+        for (line, pages) in [("", 15_872), ("--pages 4099", 4099)] {
             let scale = plan(line, "migrate", 126_977).scale;
             assert_eq!((scale * (4_u64 << 30) as f64) as u64 / PAGE, pages);
         }
-    }
-
-    #[test]
-    fn a_range_that_the_simulator_refuses_is_refused_first() {
-        assert_eq!(check_range(0, 512 << 20, 2), Ok(()));
-        let refused = check_range(60_000, 512 << 20, 2).unwrap_err();
-        assert!(refused.ends_with("60000 pages on nodes of 65536: --pages from 1024 to 52428"), "{refused}");
-        assert!(check_range(0, 512 << 20, 8).unwrap_err().contains("--pages from 1024 to 13104"));
     }
 }

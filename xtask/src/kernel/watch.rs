@@ -6,11 +6,10 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::processor_time::processor_time;
 use super::protocol::{Ending, Line};
 use crate::failure::{self, Failure};
 
@@ -26,14 +25,8 @@ pub(super) struct Limits {
     pub(super) whole: u64,
 }
 
-/// A moment of a run.
-#[derive(Debug, Clone, Copy, Default)]
-struct Moment {
-    /// Since the emulator's start.
-    elapsed: Duration,
-    /// Processor time that the emulator has used; none where the host does not tell.
-    worked: Option<Duration>,
-}
+/// A moment of a run: the time since the emulator's start, and the processor time that it has used, where the host tells.
+type Moment = (Duration, Option<Duration>);
 
 /// The record of a run.
 #[derive(Debug)]
@@ -53,14 +46,6 @@ pub(super) struct Record {
     pub(super) heard: Duration,
 }
 
-/// A line of QEMU's output.
-enum Written {
-    /// A line of the serial port.
-    Serial(String),
-    /// A line of QEMU itself, on standard error.
-    Own(String),
-}
-
 /// QEMU, which is ended on drop.
 struct Watched(Child);
 
@@ -72,7 +57,7 @@ impl Drop for Watched {
     }
 }
 
-/// Runs the command and passes the kernel's output, except its result, to `say`.
+/// Runs the command and passes the kernel's output to `say`.
 pub(super) fn watch(
     command: &mut Command,
     limits: Limits,
@@ -81,18 +66,26 @@ pub(super) fn watch(
     let line = failure::line(command);
     let cannot_run = |error: std::io::Error| Failure::new(format!("cannot run `{line}`: {error}"));
     let start = Instant::now();
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut qemu = Watched(command.spawn().map_err(cannot_run)?);
-    let (sender, written) = mpsc::channel();
-    if let (Some(serial), Some(own)) = (qemu.0.stdout.take(), qemu.0.stderr.take()) {
-        read(serial, sender.clone(), Written::Serial);
-        read(own, sender, Written::Own);
+    let (sender, lines) = mpsc::channel();
+    if let Some(serial) = qemu.0.stdout.take() {
+        thread::spawn(move || read(serial, &sender));
     }
     let mut record = Record::new();
-    let now = || Moment { elapsed: start.elapsed(), worked: processor_time(qemu.0.id()) };
-    let stopped = record.listen(&written, now, limits, say);
-    // If QEMU has ended, as it has when both streams end, its status is fixed and killing it changes nothing. If it
-    // only closed its streams, it can tell nothing more.
+    let now = || (start.elapsed(), processor_time(qemu.0.id()));
+    let stopped = loop {
+        if let Some(ending) = record.overdue(now(), limits) {
+            break Some(ending);
+        }
+        match lines.recv_timeout(LOOK) {
+            Ok(line) => record.hear(&line, now(), say),
+            Err(RecvTimeoutError::Disconnected) => break None,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    };
+    // If QEMU has ended, its status is fixed and killing it changes nothing. If it only closed the serial port, it can
+    // tell nothing more.
     let _ = qemu.0.kill();
     let status = qemu.0.wait().map_err(cannot_run)?;
     record.wall = start.elapsed();
@@ -103,45 +96,21 @@ pub(super) fn watch(
 impl Record {
     /// Of a run that begins.
     pub(super) fn new() -> Self {
-        Self {
-            ending: Ending::Done,
-            result: None,
-            failed: None,
-            lacks: Vec::new(),
-            boot: None,
-            wall: Duration::ZERO,
-            heard: Duration::ZERO,
-        }
-    }
-
-    /// Reads the output until QEMU has ended, or until a limit is reached, which is then returned.
-    fn listen(
-        &mut self,
-        written: &Receiver<Written>,
-        now: impl Fn() -> Moment,
-        limits: Limits,
-        say: &mut dyn FnMut(&str),
-    ) -> Option<Ending> {
-        loop {
-            let at = now();
-            if let Some(ending) = self.overdue(at, limits) {
-                return Some(ending);
-            }
-            match written.recv_timeout(LOOK) {
-                Ok(Written::Own(line)) => eprintln!("{line}"),
-                Ok(Written::Serial(line)) => self.hear(&line, now(), say),
-                Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-        }
+        let (wall, heard) = (Duration::ZERO, Duration::ZERO);
+        Self { ending: Ending::Done, result: None, failed: None, lacks: Vec::new(), boot: None, wall, heard }
     }
 
     /// Notes a line of the serial port, which is a sign of life.
-    fn hear(&mut self, line: &str, at: Moment, say: &mut dyn FnMut(&str)) {
-        self.heard = at.worked.unwrap_or_default();
+    fn hear(&mut self, line: &str, (elapsed, worked): Moment, say: &mut dyn FnMut(&str)) {
+        self.heard = worked.unwrap_or_default();
         match Line::read(line) {
-            Line::User => self.boot = self.boot.or(Some(at.elapsed)),
-            Line::Result(result) => self.result = Some(result.to_owned()),
+            Line::User => self.boot = self.boot.or(Some(elapsed)),
+            Line::Result(result) => {
+                say(line);
+                self.result = Some(result.to_owned());
+            }
+            Line::Beat => {}
+            Line::Text => say(line),
             Line::Failed(failed) => {
                 say(line);
                 self.failed.get_or_insert_with(|| failed.to_owned());
@@ -150,23 +119,18 @@ impl Record {
                 say(line);
                 self.lacks.push(lacks.to_owned());
             }
-            Line::Beat => {}
-            Line::Text => say(line),
         }
     }
 
     /// The ending of a run that has reached a limit.
-    fn overdue(&self, at: Moment, limits: Limits) -> Option<Ending> {
-        let in_silence = at.worked.unwrap_or_default().saturating_sub(self.heard);
-        if in_silence >= Duration::from_secs(limits.silence) {
-            Some(Ending::Silent(limits.silence))
-        } else if at.elapsed < Duration::from_secs(limits.whole) {
-            None
-        } else if self.boot.is_none() {
-            Some(Ending::NoBoot(limits.whole))
-        } else {
-            Some(Ending::Timeout(limits.whole))
+    fn overdue(&self, (elapsed, worked): Moment, limits: Limits) -> Option<Ending> {
+        let Limits { silence, whole } = limits;
+        let in_silence = worked.unwrap_or_default().saturating_sub(self.heard);
+        if in_silence >= Duration::from_secs(silence) {
+            return Some(Ending::Silent(silence));
         }
+        let late = if self.boot.is_none() { Ending::NoBoot(whole) } else { Ending::Timeout(whole) };
+        (elapsed >= Duration::from_secs(whole)).then_some(late)
     }
 
     /// How long a program had run when the run ended.
@@ -175,21 +139,31 @@ impl Record {
     }
 }
 
-/// Sends every line of the stream, in a thread of its own, until the stream or the receiver ends.
-fn read(stream: impl Read + Send + 'static, sender: Sender<Written>, kind: fn(String) -> Written) {
-    thread::spawn(move || {
-        let mut stream = BufReader::new(stream);
-        let mut bytes = Vec::new();
-        while stream.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
-            // Without flushes programs print contents of other programs' pages, which must not control the terminal.
-            let is_strange = |letter: char| letter.is_control() && letter != '\t';
-            let line = String::from_utf8_lossy(&bytes).trim_end().replace(is_strange, "\u{fffd}");
-            if sender.send(kind(line)).is_err() {
-                return;
-            }
-            bytes.clear();
+/// Sends every line of the stream, until the stream or the receiver ends.
+fn read(stream: impl Read, sender: &Sender<String>) {
+    let mut stream = BufReader::new(stream);
+    let mut bytes = Vec::new();
+    while stream.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
+        // Without flushes programs print contents of other programs' pages, which must not control the terminal.
+        let is_strange = |letter: char| letter.is_control() && letter != '\t';
+        let line = String::from_utf8_lossy(&bytes).trim_end().replace(is_strange, "\u{fffd}");
+        if sender.send(line).is_err() {
+            return;
         }
-    });
+        bytes.clear();
+    }
+}
+
+/// The processor time that all threads of a process have used; none where the host does not tell.
+#[cfg(target_os = "linux")]
+fn processor_time(process: u32) -> Option<Duration> {
+    let used = procfs::process::Process::new(process.try_into().ok()?).ok()?.stat().ok()?;
+    Some(Duration::from_millis((used.utime + used.stime) * 1000 / procfs::ticks_per_second()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn processor_time(_: u32) -> Option<Duration> {
+    None
 }
 
 #[cfg(test)]
@@ -208,10 +182,14 @@ mod tests {
     #[test]
     fn a_run_is_recorded() {
         let record = run("echo booting; echo USER; printf 'RESULT {\"a\":1}\\r\\nbye'; exit 33", LONG);
-        assert_eq!(record.ending, Ending::Done);
-        assert_eq!(record.result.as_deref(), Some("{\"a\":1}"));
+        assert_eq!((record.ending.clone(), record.result.as_deref()), (Ending::Done, Some("{\"a\":1}")));
         assert_eq!(record.failed, None);
         assert!(record.boot.unwrap() <= record.wall && record.since_user().is_some());
+        // The first failure counts.
+        let record =
+            run("echo USER; echo 'FAILED stale read: here'; echo 'FAILED panic: then'; exit 35", LONG);
+        assert_eq!((record.ending, record.result), (Ending::Broken, None));
+        assert_eq!(record.failed.as_deref(), Some("stale read: here"));
     }
 
     #[test]
@@ -223,67 +201,51 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_counts() {
-        let record =
-            run("echo USER; echo 'FAILED stale read: here'; echo 'FAILED panic: then'; exit 35", LONG);
-        assert_eq!(record.ending, Ending::Broken);
-        assert_eq!(record.failed.as_deref(), Some("stale read: here"));
-        assert_eq!(record.result, None);
-    }
-
-    #[test]
     fn a_run_that_never_ends_is_ended() {
-        let hangs = "exec tail -f /dev/null";
-        let record = run(hangs, Limits { silence: 600, whole: 0 });
+        let record = run("exec tail -f /dev/null", Limits { silence: 600, whole: 0 });
         assert_eq!(record.ending, Ending::NoBoot(0));
         // A run that never stops printing.
         let record = run("while :; do echo on and on; done", Limits { silence: 600, whole: 1 });
         assert_eq!(record.ending, Ending::NoBoot(1));
     }
 
-    /// The record of a run with these lines, each after so many seconds, and after so many of processor time.
-    fn heard(lines: &[(&str, u64, u64)]) -> Record {
+    fn moment(elapsed: u64, worked: Option<u64>) -> Moment {
+        (Duration::from_secs(elapsed), worked.map(Duration::from_secs))
+    }
+
+    /// The ending at a moment of a run with these lines, each after so many seconds, and after so many of processor time.
+    fn ending(lines: &[(&str, u64, u64)], elapsed: u64, worked: Option<u64>) -> Option<Ending> {
         let mut record = Record::new();
         for &(line, elapsed, worked) in lines {
             record.hear(line, moment(elapsed, Some(worked)), &mut |_| ());
         }
-        record
+        record.overdue(moment(elapsed, worked), Limits { silence: 30, whole: 100 })
     }
-
-    fn moment(elapsed: u64, worked: Option<u64>) -> Moment {
-        Moment { elapsed: Duration::from_secs(elapsed), worked: worked.map(Duration::from_secs) }
-    }
-
-    const BOUNDS: Limits = Limits { silence: 30, whole: 100 };
 
     #[test]
     fn a_slow_host_makes_no_hang() {
         // The emulator gets a hundredth of a processor, and its CPUs take a tick now and then.
-        let record = heard(&[("USER", 40, 1), ("BEAT", 99, 2)]);
-        assert_eq!(record.overdue(moment(99, Some(3)), BOUNDS), None);
+        let slow = [("USER", 40, 1), ("BEAT", 99, 2)];
+        assert_eq!(ending(&slow, 99, Some(3)), None);
         // It gets none at all.
-        assert_eq!(record.overdue(moment(99, Some(2)), BOUNDS), None);
-        assert_eq!(record.overdue(moment(100, Some(2)), BOUNDS), Some(Ending::Timeout(100)));
-        assert_eq!(Record::new().overdue(moment(100, Some(2)), BOUNDS), Some(Ending::NoBoot(100)));
+        assert_eq!(ending(&slow, 99, Some(2)), None);
+        assert_eq!(ending(&slow, 100, Some(2)), Some(Ending::Timeout(100)));
+        assert_eq!(ending(&[], 100, Some(2)), Some(Ending::NoBoot(100)));
+        // Where the host tells no processor time, the clock alone ends a run.
+        assert_eq!(ending(&[("USER", 1, 1)], 99, None), None);
+        assert_eq!(ending(&[("USER", 1, 1)], 100, None), Some(Ending::Timeout(100)));
     }
 
     #[test]
     fn an_emulator_that_works_without_a_sign_of_life_has_hung() {
-        let record = heard(&[("USER", 1, 1), ("BEAT", 2, 5)]);
-        assert_eq!(record.overdue(moment(17, Some(34)), BOUNDS), None);
-        assert_eq!(record.overdue(moment(17, Some(35)), BOUNDS), Some(Ending::Silent(30)));
+        let mut lines = vec![("USER", 1, 1), ("BEAT", 2, 5)];
+        assert_eq!(ending(&lines, 17, Some(34)), None);
+        assert_eq!(ending(&lines, 17, Some(35)), Some(Ending::Silent(30)));
         // Any line is a sign of life, also that of a program.
-        let record = heard(&[("USER", 1, 1), ("BEAT", 2, 5), ("hello", 17, 34)]);
-        assert_eq!(record.overdue(moment(32, Some(63)), BOUNDS), None);
+        lines.push(("hello", 17, 34));
+        assert_eq!(ending(&lines, 32, Some(63)), None);
         // Before the first sign too.
-        assert_eq!(Record::new().overdue(moment(15, Some(30)), BOUNDS), Some(Ending::Silent(30)));
-    }
-
-    #[test]
-    fn where_the_host_tells_no_processor_time_the_clock_alone_ends_a_run() {
-        let record = heard(&[("USER", 1, 1)]);
-        assert_eq!(record.overdue(moment(99, None), BOUNDS), None);
-        assert_eq!(record.overdue(moment(100, None), BOUNDS), Some(Ending::Timeout(100)));
+        assert_eq!(ending(&[], 15, Some(30)), Some(Ending::Silent(30)));
     }
 
     #[test]
@@ -293,7 +255,7 @@ mod tests {
         for line in ["USER", "BEAT", "INCONCLUSIVE stale/a", "INCONCLUSIVE stale/b", "RESULT {}"] {
             record.hear(line, Moment::default(), &mut |line| said.push(line.to_owned()));
         }
-        assert_eq!(said, ["INCONCLUSIVE stale/a", "INCONCLUSIVE stale/b"]);
+        assert_eq!(said, ["INCONCLUSIVE stale/a", "INCONCLUSIVE stale/b", "RESULT {}"]);
         assert_eq!(record.lacks, ["stale/a", "stale/b"]);
         assert_eq!(record.result.as_deref(), Some("{}"));
     }
@@ -304,7 +266,7 @@ mod tests {
         assert_eq!(record.ending.words(), "QEMU ended by itself: exit status: 1");
         assert_eq!((record.boot, record.since_user()), (None, None));
         assert!(run("kill -9 $$", LONG).ending.words().contains("signal: 9"));
-        // QEMU closes its streams and keeps running.
+        // QEMU closes the serial port and keeps running.
         let record = run("exec tail -f /dev/null >/dev/null 2>&1", LONG);
         assert!(record.ending.words().contains("signal: 9"));
     }
@@ -313,5 +275,17 @@ mod tests {
     fn a_program_that_cannot_be_run_is_named() {
         let failure = watch(&mut Command::new("no-such-program-anywhere"), LONG, &mut |_| ()).unwrap_err();
         assert!(failure.to_string().contains("no-such-program-anywhere"), "{failure}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn time_is_counted_while_a_process_works() {
+        let used = || processor_time(std::process::id()).expect("a process may see its own time");
+        let before = used();
+        while used() == before {
+            std::hint::spin_loop();
+        }
+        assert!(used() > before);
+        assert_eq!(processor_time(u32::MAX), None);
     }
 }

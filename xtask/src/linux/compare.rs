@@ -1,18 +1,17 @@
 //! Loads on the stock kernel and on the lazy one, boot by boot in turn.
 
 use super::guest::{succeeded, Boot, Guest};
-use super::Kernel;
+use super::COMPARED;
 use crate::failure::Failure;
-use crate::guests::Nodes;
 use crate::table;
 use crate::workspace::Workspace;
 
-/// A load: its name, the command, the machine, and what is compared.
+/// A load: its name, the command, whether the machine has tiers, and what is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Load {
-    name: &'static str,
+    pub(super) name: &'static str,
     command: &'static str,
-    nodes: Nodes,
+    tiers: bool,
     figure: Figure,
 }
 
@@ -29,80 +28,51 @@ enum Figure {
 impl Figure {
     /// The figure of a boot that printed this, and what it is made of.
     fn of(self, output: &str) -> Result<(f64, String), Failure> {
-        let per_page = |pages: u64| {
-            let interrupts = count(output, "tlb")?;
-            let own =
-                rounds(output).map_or(String::new(), |rounds| format!(", {rounds} rounds of lazy unmap"));
-            Ok((
-                interrupts as f64 / pages.max(1) as f64,
-                format!("{interrupts} interrupts, {pages} pages{own}"),
-            ))
-        };
-        match self {
-            Self::Per(pages) => per_page(pages),
-            Self::PerCounted(counter) => per_page(count(output, counter)?),
+        let pages = match self {
+            Self::Per(pages) => pages,
+            Self::PerCounted(counter) => count(output, counter)?,
             Self::Slowest => {
                 let (half, slowest) = (count(output, "ns_50")?, count(output, "ns_99_9")?);
                 // Only allocations that must not wait fail.
                 let failed =
                     count(output, "failed").map_or(String::new(), |failed| format!(", {failed} failed"));
                 let made_of = format!("half take {half} ns, and all but one in 1,000 {slowest} ns{failed}");
-                Ok((slowest as f64, made_of))
+                return Ok((slowest as f64, made_of));
             }
-        }
+        };
+        let interrupts = count(output, "tlb")?;
+        let own = rounds(output).map_or(String::new(), |rounds| format!(", {rounds} rounds of lazy unmap"));
+        Ok((interrupts as f64 / pages.max(1) as f64, format!("{interrupts} interrupts, {pages} pages{own}")))
     }
 
-    /// A figure with as many digits as it needs.
-    fn show(self, figure: f64) -> String {
+    /// The unit, and how many digits a figure needs.
+    fn unit(self) -> (&'static str, usize) {
         match self {
-            Self::Per(_) | Self::PerCounted(_) => format!("{figure:.5}"),
-            Self::Slowest => format!("{figure:.0}"),
-        }
-    }
-
-    fn unit(self) -> &'static str {
-        match self {
-            Self::Per(_) | Self::PerCounted(_) => "interrupts per page",
-            Self::Slowest => "ns",
+            Self::Per(_) | Self::PerCounted(_) => ("interrupts per page", 5),
+            Self::Slowest => ("ns", 0),
         }
     }
 }
 
 impl Load {
     /// What each kernel does. Pages of /mnt/holes come without a wait for a disk, in folios that huge entries map.
+    #[rustfmt::skip]
     pub(super) const ALL: [Self; 10] = [
-        Self::new("read", "guest_loads read 8 24576 /dev/vda", Nodes::Alike, Figure::Per(8 * 24_576)),
-        Self::new("holes", "guest_loads read 8 32768 /mnt/holes", Nodes::Alike, Figure::Per(8 * 32_768)),
-        Self::new(
-            "processes",
-            "guest_loads processes 8 32768 /mnt/holes",
-            Nodes::Alike,
-            Figure::Per(8 * 32_768),
-        ),
-        Self::new("demote", "guest_loads read 8 24576 /dev/vda", Nodes::Tiers, Figure::Per(8 * 24_576)),
-        Self::new(
-            "migrate",
-            "guest_loads migrate 8 4096 6",
-            Nodes::Alike,
-            Figure::PerCounted("pgmigrate_success"),
-        ),
-        Self::new("madvise", "guest_loads madvise 8 500", Nodes::Alike, Figure::Per(8 * 500)),
-        Self::new("store", "guest_loads store 8 4096 /dev/vda 98304", Nodes::Alike, Figure::Per(8 * 4096)),
-        Self::new("fork", "guest_loads fork 8 64 20", Nodes::Alike, Figure::Per(64 * 20)),
+        Self::new("read", "guest_loads read 8 24576 /dev/vda", Figure::Per(8 * 24_576)),
+        Self::new("holes", "guest_loads read 8 32768 /mnt/holes", Figure::Per(8 * 32_768)),
+        Self::new("processes", "guest_loads processes 8 32768 /mnt/holes", Figure::Per(8 * 32_768)),
+        Self { tiers: true, ..Self::new("demote", "guest_loads read 8 24576 /dev/vda", Figure::Per(8 * 24_576)) },
+        Self::new("migrate", "guest_loads migrate 8 4096 6", Figure::PerCounted("pgmigrate_success")),
+        Self::new("madvise", "guest_loads madvise 8 500", Figure::Per(8 * 500)),
+        Self::new("store", "guest_loads store 8 4096 /dev/vda 98304", Figure::Per(8 * 4096)),
+        Self::new("fork", "guest_loads fork 8 64 20", Figure::Per(64 * 20)),
         // One thread of eight allocates.
-        Self::new("faults", "guest_loads faults 7 32768 /mnt/holes 100000", Nodes::Alike, Figure::Slowest),
-        Self::new("signals", "guest_loads signals 7 32768 /mnt/holes 100000", Nodes::Alike, Figure::Slowest),
+        Self::new("faults", "guest_loads faults 7 32768 /mnt/holes 100000", Figure::Slowest),
+        Self::new("signals", "guest_loads signals 7 32768 /mnt/holes 100000", Figure::Slowest),
     ];
 
-    const fn new(name: &'static str, command: &'static str, nodes: Nodes, figure: Figure) -> Self {
-        Self { name, command, nodes, figure }
-    }
-
-    /// The load of a name.
-    pub(super) fn of(name: &str) -> Result<Self, Failure> {
-        let known = Self::ALL.map(|load| load.name).join(", ");
-        let found = Self::ALL.into_iter().find(|load| load.name == name);
-        found.ok_or_else(|| Failure::usage(format!("no load `{name}`; known: {known}")))
+    const fn new(name: &'static str, command: &'static str, figure: Figure) -> Self {
+        Self { name, command, tiers: false, figure }
     }
 }
 
@@ -117,34 +87,27 @@ fn count(output: &str, name: &str) -> Result<u64, Failure> {
 
 /// The rounds of interrupts to CPUs that owed, for whatever reason; `None` of a kernel without lazy unmap.
 fn rounds(output: &str) -> Option<u64> {
-    ["need", "full", "age", "strict"]
-        .iter()
-        .map(|why| count(output, &format!("lazy_unmap_round_{why}")).ok())
-        .sum()
+    let rounds = |why| count(output, &format!("lazy_unmap_round_{why}")).ok();
+    ["need", "full", "age", "strict"].into_iter().map(rounds).sum()
 }
 
 fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
-    let middle = numbers.len() / 2;
-    if numbers.len() % 2 == 1 {
-        numbers[middle]
-    } else {
-        f64::midpoint(numbers[middle - 1], numbers[middle])
-    }
+    f64::midpoint(numbers[(numbers.len() - 1) / 2], numbers[numbers.len() / 2])
 }
 
 pub(super) fn run(workspace: &Workspace, boots: u32, loads: &[Load]) -> Result<(), Failure> {
-    let guest = Guest::make(workspace, &Kernel::COMPARED, None)?;
+    let guest = Guest::make(workspace, &COMPARED, None)?;
     let mut rows = Vec::new();
     for load in loads {
         let mut figures = [Vec::new(), Vec::new()];
         for boot in 0..boots {
-            for (kernel, results) in Kernel::COMPARED.into_iter().zip(&mut figures) {
-                let asked = Boot { nodes: load.nodes, ..Boot::new(kernel, load.command) };
+            for (kernel, results) in COMPARED.into_iter().zip(&mut figures) {
+                let asked = Boot { tiers: load.tiers, ..Boot::new(kernel, load.command) };
                 let output = guest.run(&asked)?;
                 succeeded(&output)?;
                 let (figure, made_of) = load.figure.of(&output)?;
-                println!("{} boot {} {}: {made_of}", load.name, boot + 1, kernel.name());
+                println!("{} boot {} {}: {made_of}", load.name, boot + 1, kernel.name);
                 results.push(figure);
             }
         }
@@ -152,13 +115,9 @@ pub(super) fn run(workspace: &Workspace, boots: u32, loads: &[Load]) -> Result<(
         let percent = format!("{:.1}", 100.0 * lazy / stock);
         // The boots of all loads take long, and may be cut short.
         println!("{}: {percent}% of stock", load.name);
-        rows.push([
-            load.name.to_owned(),
-            load.figure.unit().to_owned(),
-            load.figure.show(stock),
-            load.figure.show(lazy),
-            percent,
-        ]);
+        let (unit, digits) = load.figure.unit();
+        let [stock, lazy] = [stock, lazy].map(|figure| format!("{figure:.digits$}"));
+        rows.push([load.name.to_owned(), unit.to_owned(), stock, lazy, percent]);
     }
     print!("\n{}", table::format(["load", "figure", "stock", "lazy", "percent"], &rows));
     Ok(())
@@ -174,16 +133,15 @@ mod tests {
         assert_eq!(count(output, "lazy_unmap").unwrap(), 4);
         assert!(count(output, "lazy").is_err());
         assert_eq!(rounds(output), None);
-        let lazy = ["need 1", "full 2", "age 30", "strict 0"]
-            .map(|count| format!("count lazy_unmap_round_{count}\n"));
-        assert_eq!(rounds(&lazy.concat()), Some(33));
+        let lazy = ["need 1", "full 2", "age 30", "strict 0"];
+        assert_eq!(rounds(&lazy.map(|count| format!("count lazy_unmap_round_{count}\n")).concat()), Some(33));
         let times = format!("count ns_50 700\ncount ns_99_9 9000\n{output}");
-        assert!((Figure::Slowest.of(&times).unwrap().0 - 9000.0).abs() < 1e-9);
-        assert!(Figure::Slowest.of(output).is_err());
-        assert!((Figure::PerCounted("lazy_unmap").of(output).unwrap().0 - 3.0).abs() < 1e-9);
+        let of = |figure: Figure, output| figure.of(output).map(|(figure, _)| format!("{figure:.3}")).ok();
+        assert_eq!(of(Figure::Slowest, &times).as_deref(), Some("9000.000"));
+        assert_eq!(of(Figure::Slowest, output), None);
+        assert_eq!(of(Figure::PerCounted("lazy_unmap"), output).as_deref(), Some("3.000"));
         assert!(succeeded(output).is_ok() && succeeded("exit 1\n").is_err());
-        assert!(
-            (median(vec![3.0, 1.0]) - 2.0).abs() < 1e-9 && (median(vec![5.0, 1.0, 2.0]) - 2.0).abs() < 1e-9
-        );
+        let medians = [vec![3.0, 1.0], vec![5.0, 1.0, 2.0]].map(|numbers| format!("{:.3}", median(numbers)));
+        assert_eq!(medians, ["2.000", "2.000"]);
     }
 }

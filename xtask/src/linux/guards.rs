@@ -4,60 +4,48 @@
 //! test and the reports of the kernel. `without` has the guard, the operation, the ticks, findings, reports and seconds.
 
 use super::guest::{succeeded, Boot, Guest};
-use super::Kernel;
-use crate::failure::Failure;
+use super::DEBUG;
+use crate::failure::{ensure, Failure};
 use crate::table;
 use crate::workspace::Workspace;
 
 pub(super) fn run(workspace: &Workspace, seconds: u32) -> Result<(), Failure> {
-    let guest = Guest::make(workspace, &[Kernel::Debug], None)?;
-    let output = guest.run(&Boot::new(Kernel::Debug, &format!("guards {seconds}")))?;
+    let guest = Guest::make(workspace, &[DEBUG], None)?;
+    let output = guest.run(&Boot::new(DEBUG, &format!("guards {seconds}")))?;
     print!("{output}");
-    let result = judge(&output)?;
+    let (rows, broken, unnoticed) = judge(&output)?;
     println!();
-    print!("{}", table::format(["guard", "operation", "late", "found", "reports", "seconds"], &result.rows));
-    match (result.broken, result.unnoticed.as_slice()) {
-        (true, _) => Err(Failure::new("a rule broke although every guard was there")),
-        (false, []) => Ok(()),
-        (false, guards) => Err(Failure::inconclusive(format!("not noticed: {}", guards.join(", ")))),
-    }
+    print!("{}", table::format(["guard", "operation", "late", "found", "reports", "seconds"], &rows));
+    ensure!(!broken, new, "a rule broke although every guard was there");
+    ensure!(unnoticed.is_empty(), inconclusive, "not noticed: {}", unnoticed.join(", "));
+    Ok(())
 }
 
-/// What the lines of the script say.
-#[derive(Debug)]
-struct Judged {
-    rows: Vec<[String; 6]>,
-    /// Something was found with all guards.
-    broken: bool,
-    /// The guards of which nobody noticed that they were gone.
-    unnoticed: Vec<String>,
-}
+/// The lines of the script as a table, whether something was found with all guards, and the guards that were gone without
+/// notice.
+type Judged = (Vec<[String; 6]>, bool, Vec<String>);
 
 fn judge(output: &str) -> Result<Judged, Failure> {
     // A script that ended early has tried fewer guards.
     succeeded(output)?;
-    let mut judged = Judged { rows: Vec::new(), broken: false, unnoticed: Vec::new() };
-    let mut whole = 0;
+    let (mut rows, mut broken, mut unnoticed, mut whole) = (Vec::new(), false, Vec::new(), 0);
     for line in output.lines() {
-        match line.split_whitespace().collect::<Vec<_>>()[..] {
-            ["whole", late, found, reports] => {
-                whole += 1;
-                judged.broken |= (found, reports) != ("0", "0");
-                judged.rows.push(["(all)", "(all)", late, found, reports, ""].map(str::to_owned));
-            }
+        let row = match line.split_whitespace().collect::<Vec<_>>()[..] {
+            ["whole", late, found, reports] => ["(all)", "(all)", late, found, reports, ""],
             ["without", guard, operation, late, found, reports, seconds] => {
-                if (found, reports) == ("0", "0") {
-                    judged.unnoticed.push(guard.to_owned());
-                }
-                judged.rows.push([guard, operation, late, found, reports, seconds].map(str::to_owned));
+                [guard, operation, late, found, reports, seconds]
             }
-            _ => {}
-        }
+            _ => continue,
+        };
+        let (is_whole, is_quiet) = (row[0] == "(all)", (row[3], row[4]) == ("0", "0"));
+        whole += usize::from(is_whole);
+        broken |= is_whole && !is_quiet;
+        unnoticed.extend((!is_whole && is_quiet).then(|| row[0].to_owned()));
+        rows.push(row.map(str::to_owned));
     }
-    if whole < 2 || judged.rows.len() == whole {
-        return Err(Failure::new(format!("the script did not run to its end:\n{output}")));
-    }
-    Ok(judged)
+    let is_whole = whole >= 2 && rows.len() > whole;
+    ensure!(is_whole, new, "the script did not run to its end:\n{output}");
+    Ok((rows, broken, unnoticed))
 }
 
 #[cfg(test)]
@@ -67,14 +55,12 @@ mod tests {
     #[test]
     fn a_rule_that_breaks_with_all_guards_and_a_guard_that_nobody_misses_are_told_apart() {
         let good = "whole 0 0 0\nok 1 write\nwhole 20 0 0\nwithout wait write 0 0 3 10\nexit 0\n";
-        let judged = judge(good).unwrap();
-        assert!(!judged.broken && judged.unnoticed.is_empty() && judged.rows.len() == 3);
-        assert!(judge(&good.replace("whole 20 0 0", "whole 20 0 1")).unwrap().broken);
-        assert_eq!(judge(&good.replace("0 3 10", "0 0 60")).unwrap().unnoticed, ["wait"]);
+        let (rows, broken, unnoticed) = judge(good).unwrap();
+        assert!(!broken && unnoticed.is_empty() && rows.len() == 3);
+        assert!(judge(&good.replace("whole 20 0 0", "whole 20 0 1")).unwrap().1);
+        assert_eq!(judge(&good.replace("0 3 10", "0 0 60")).unwrap().2, ["wait"]);
         assert!(judge("whole 0 0 0\nexit 0\n").is_err());
-        assert!(
-            judge(&good.replace("exit 0", "exit 1")).is_err()
-                && judge(&good.replace("exit 0\n", "")).is_err()
-        );
+        assert!(judge(&good.replace("exit 0", "exit 1")).is_err());
+        assert!(judge(&good.replace("exit 0\n", "")).is_err());
     }
 }

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{build, Kernel};
-use crate::failure::{self, Failure};
-use crate::guests::{self, Nodes};
+use super::{source, Kernel, KERNELS};
+use crate::failure::{self, ensure, Failure};
+use crate::guests;
+use crate::one_of;
 use crate::workspace::Workspace;
 
 /// The mebibytes of memory of a guest that runs loads.
@@ -24,20 +25,25 @@ const BEGINS: &str = "---- begins";
 const ENDS: &str = "---- ends";
 
 /// What is booted, and the command that runs there.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, clap::Parser)]
 pub(crate) struct Boot {
+    #[arg(value_parser = one_of(KERNELS, |kernel| kernel.name))]
     pub(super) kernel: Kernel,
-    /// With tiers, the kernel demotes pages.
-    pub(super) nodes: Nodes,
+    /// Makes the second node slow, so that the kernel demotes pages to it.
+    #[arg(long)]
+    pub(super) tiers: bool,
     /// Parameters of the kernel beyond those of every guest.
+    #[arg(long = "append", default_value = "", value_name = "PARAMETERS")]
     pub(super) parameters: String,
-    pub(super) command: String,
+    /// The command; a shell ends at once.
+    #[arg(default_value = "sh", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(super) command: Vec<String>,
 }
 
 impl Boot {
     /// On two nodes alike, with no further parameters.
     pub(super) fn new(kernel: Kernel, command: &str) -> Self {
-        Self { kernel, nodes: Nodes::Alike, parameters: String::new(), command: command.to_owned() }
+        Self { kernel, tiers: false, parameters: String::new(), command: vec![command.to_owned()] }
     }
 }
 
@@ -55,23 +61,19 @@ impl<'a> Guest<'a> {
         kernels: &[Kernel],
         files: Option<&Path>,
     ) -> Result<Self, Failure> {
-        kernels.iter().try_for_each(|kernel| build::image(workspace, *kernel).map(|_| ()))?;
+        kernels.iter().try_for_each(|kernel| source::image(workspace, *kernel).map(|_| ()))?;
         let folder = workspace.target.join("linux/guest");
         let root = folder.join("root");
         for name in ["bin", "proc", "sys", "dev", "tmp", "mnt"] {
             guests::make(&root.join(name))?;
         }
         let busybox = Path::new("/bin/busybox");
-        if !busybox.is_file() {
-            return Err(Failure::new("busybox is missing: install Debian's `busybox-static`"));
-        }
+        ensure!(busybox.is_file(), new, "busybox is missing: install Debian's `busybox-static`");
         guests::copy(busybox, &root.join("bin/busybox"))?;
         let programs = guests::build(workspace, "--quiet --package ceasefire-linux --example guest_loads")?;
         guests::copy(&programs.join("examples/guest_loads"), &root.join("bin/guest_loads"))?;
         let mut compile = Command::new("cc");
-        compile
-            .args(["-O2", "-Wall", "-Werror", "-static", "-pthread", "-o"])
-            .arg(root.join("bin/lazy_unmap"));
+        compile.args("-O2 -Wall -Werror -static -pthread -o".split(' ')).arg(root.join("bin/lazy_unmap"));
         failure::run(compile.arg(workspace.root.join("ports/linux/selftest/lazy_unmap.c")))?;
         guests::program(&root.join("init"), include_str!("init"))?;
         guests::program(&root.join("bin/guards"), include_str!("guards.sh"))?;
@@ -91,29 +93,22 @@ impl<'a> Guest<'a> {
 
     /// Boots a kernel, runs the command and returns what it printed.
     pub(super) fn run(&self, boot: &Boot) -> Result<String, Failure> {
-        let Boot { kernel, nodes, parameters, command } = boot;
-        let image = build::image(self.workspace, *kernel)?;
-        let lazy = match kernel {
-            Kernel::Stock | Kernel::Off => "",
-            Kernel::Lazy | Kernel::Debug => " sysctl.vm.lazy_unmap=1",
-        };
-        let demotion = if *nodes == Nodes::Tiers { " demotion=1" } else { "" };
+        let Boot { kernel, tiers, parameters, command } = boot;
+        let image = source::image(self.workspace, *kernel)?;
+        let lazy = if kernel.options.is_empty() { "" } else { " sysctl.vm.lazy_unmap=1" };
+        let demotion = if *tiers { " demotion=1" } else { "" };
         // The command travels as one variable of the first program's environment: no space may stand in it.
         let append = format!(
             "console=ttyS0 quiet panic=-1 transparent_hugepage=never{lazy}{demotion} {parameters} run={}",
-            command.replace(' ', ",")
+            command.join(" ").replace(' ', ",")
         );
-        let mut qemu = guests::qemu(MEMORY, *nodes, DISKS.map(|(name, _)| self.folder.join(name)));
+        let mut qemu = guests::qemu(MEMORY, *tiers, DISKS.map(|(name, _)| self.folder.join(name)));
         qemu.arg("-kernel").arg(image).arg("-initrd").arg(self.folder.join("root.cpio"));
         qemu.args(["-append", &append]).stdin(Stdio::null());
         let text = begun(&mut qemu)?;
         let output = text.split_once(BEGINS).and_then(|(_, rest)| rest.split_once(ENDS));
-        match output {
-            Some((output, _)) => Ok(output.trim_start().to_owned()),
-            None => {
-                Err(Failure::new(format!("the guest did not end; its last lines:\n{}", last_lines(&text))))
-            }
-        }
+        let end = || format!("the guest did not end; its last lines:\n{}", failure::last_lines(&text, 40));
+        output.map(|(output, _)| output.trim_start().to_owned()).ok_or_else(|| Failure::new(end()))
     }
 }
 
@@ -135,13 +130,7 @@ fn begun(qemu: &mut Command) -> Result<String, Failure> {
 
 /// Fails unless the command that printed this ended well.
 pub(super) fn succeeded(output: &str) -> Result<(), Failure> {
-    match output.lines().find_map(|line| line.strip_prefix("exit ")) {
-        Some("0") => Ok(()),
-        _ => Err(Failure::new(format!("the command failed in the guest:\n{output}"))),
-    }
-}
-
-fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(40)..].join("\n")
+    let exit = output.lines().find_map(|line| line.strip_prefix("exit "));
+    ensure!(exit == Some("0"), new, "the command failed in the guest:\n{output}");
+    Ok(())
 }

@@ -1,38 +1,35 @@
-//! Linux's sources: two copies, one of them with the series, of which all kernels but `stock` are made.
+//! Linux's sources: two copies, one of them with the series, of which all kernels but `stock` are made, from one
+//! configuration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
-use super::{Kernel, VERSION};
-use crate::failure::{self, Failure};
+use super::{Kernel, LAZY, STOCK, VERSION};
+use crate::failure::{self, ensure, At as _, Failure};
 use crate::guests;
 use crate::workspace::Workspace;
 
 /// The folder of a kernel's sources.
 fn folder(workspace: &Workspace, kernel: Kernel) -> PathBuf {
-    let copy = if kernel == Kernel::Stock { Kernel::Stock } else { Kernel::Lazy };
-    workspace.target.join("linux").join(copy.name()).join("source")
+    let copy = if kernel == STOCK { STOCK } else { LAZY };
+    workspace.target.join("linux").join(copy.name).join("source")
 }
 
 /// The same, if [`fetch`] has brought them.
 pub(super) fn fetched(workspace: &Workspace, kernel: Kernel) -> Result<PathBuf, Failure> {
     let folder = folder(workspace, kernel);
-    let missing = || Failure::new("the sources are missing: `cargo xtask linux fetch`");
-    folder.join("Makefile").is_file().then_some(folder).ok_or_else(missing)
+    let is_there = folder.join("Makefile").is_file();
+    ensure!(is_there, new, "the sources are missing: `cargo xtask linux fetch`");
+    Ok(folder)
 }
 
 /// The patches of the series, in their order.
 pub(super) fn series(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
     let folder = workspace.root.join("ports/linux/series");
-    let unread = |error: &std::io::Error| Failure::new(format!("{}: {error}", folder.display()));
-    let mut patches = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(|error| unread(&error))? {
-        let path = entry.map_err(|error| unread(&error))?.path();
-        if path.extension().is_some_and(|extension| extension == "patch") {
-            patches.push(path);
-        }
-    }
+    let mut patches = guests::files(&folder)?;
+    patches.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
     patches.sort();
     Ok(patches)
 }
@@ -42,36 +39,30 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
     let package = format!("linux-source-{VERSION}");
     let known =
         failure::stdout(Command::new("apt-cache").args(["search", "--names-only", &format!("^{package}$")]))?;
-    if known.is_empty() {
-        return Err(Failure::new(format!(
-            "apt knows no package {package}: add Debian's suite `sid` to its sources, or to those of a configuration \
-             that APT_CONFIG names, and run `apt-get update`"
-        )));
-    }
+    ensure!(!known.is_empty(), new, "apt knows no package {package}: {}", guests::add_suite("sid"));
     let unpacked = workspace.target.join("linux/package");
     let _ = fs::remove_dir_all(&unpacked);
     guests::unpack(&[package], &unpacked)?;
     let archive = guests::file(&unpacked, "*/linux-source-*.tar.xz")?;
-    for kernel in [Kernel::Stock, Kernel::Lazy] {
+    for kernel in [STOCK, LAZY] {
         let folder = folder(workspace, kernel);
         let _ = fs::remove_dir_all(&folder);
         guests::make(&folder)?;
         let mut tar = Command::new("tar");
         failure::run(tar.arg("xf").arg(&archive).args(["--strip-components", "1", "-C"]).arg(&folder))?;
     }
-    let lazy = folder(workspace, Kernel::Lazy);
+    let lazy = folder(workspace, LAZY);
     apply(&series(workspace)?, &lazy, &lazy)
 }
 
 /// Applies the series to copies of the files that it changes, if [`fetch`] has brought them. Returns whether it has.
 pub(crate) fn check(workspace: &Workspace) -> Result<bool, Failure> {
-    let Ok(source) = fetched(workspace, Kernel::Stock) else { return Ok(false) };
+    let Ok(source) = fetched(workspace, STOCK) else { return Ok(false) };
     let copies = workspace.target.join("linux/check");
     let _ = fs::remove_dir_all(&copies);
     let patches = series(workspace)?;
     for patch in &patches {
-        let unread = |error| Failure::new(format!("{}: {error}", patch.display()));
-        for file in changed(&fs::read_to_string(patch).map_err(unread)?) {
+        for file in changed(&fs::read_to_string(patch).at(patch)?) {
             let (from, to) = (source.join(file), copies.join(file));
             // Other files are added by the series.
             if from.is_file() && !to.is_file() {
@@ -100,6 +91,41 @@ fn apply(patches: &[PathBuf], files: &Path, source: &Path) -> Result<(), Failure
         failure::run(check.current_dir(source))?;
     }
     Ok(())
+}
+
+/// The image below the folder of objects.
+const IMAGE: &str = "arch/x86/boot/bzImage";
+
+/// The image of a kernel that [`build`] has made.
+pub(super) fn image(workspace: &Workspace, kernel: Kernel) -> Result<PathBuf, Failure> {
+    let image = objects(workspace, kernel).join(IMAGE);
+    ensure!(image.is_file(), new, "the {} kernel is missing: `cargo xtask linux build`", kernel.name);
+    Ok(image)
+}
+
+fn objects(workspace: &Workspace, kernel: Kernel) -> PathBuf {
+    workspace.target.join("linux").join(kernel.name).join("build")
+}
+
+/// Builds a kernel.
+pub(super) fn build(workspace: &Workspace, kernel: Kernel) -> Result<(), Failure> {
+    let (source, objects) = (fetched(workspace, kernel)?, objects(workspace, kernel));
+    guests::make(&objects)?;
+    let make = |target: &str| {
+        let mut make = Command::new("make");
+        make.arg("--silent").arg("-C").arg(&source).arg(format!("O={}", objects.display())).arg(target);
+        make
+    };
+    failure::run(&mut make("tinyconfig"))?;
+    let file = workspace.root.join("ports/linux/config");
+    let wanted = fs::read_to_string(&file).at(&file)?;
+    let path = objects.join(".config");
+    let tiny = fs::read_to_string(&path).at(&path)?;
+    // The last line of an option counts.
+    fs::write(&path, format!("{tiny}{wanted}{}", kernel.options)).at(&path)?;
+    failure::run(&mut make("olddefconfig"))?;
+    let jobs = thread::available_parallelism().map_or(1, usize::from);
+    failure::run(make("bzImage").arg(format!("-j{jobs}")))
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 //! Their programs need libraries, so they come to the guest on its second disk. What a test says counts, and not whether
 //! it passes: on a small kernel in a small guest some fail and many are skipped. Both kernels must say the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::guest::{succeeded, Boot, Guest};
-use super::{source, Kernel};
-use crate::failure::{self, Failure};
+use super::{source, Kernel, COMPARED, LAZY, STOCK};
+use crate::failure::{self, ensure, Failure};
 use crate::guests;
 use crate::table;
 use crate::workspace::Workspace;
@@ -24,40 +24,32 @@ const SELFTESTS: &str = "tools/testing/selftests/mm";
 /// Where Debian's `stress-ng` has its program.
 const STRESS: &str = "/usr/bin/stress-ng";
 
-/// What one program said: its exit code, and how many of its parts passed, failed and were skipped.
-type Said = [String; 4];
+/// What each program said: its exit code, and how many of its parts passed, failed and were skipped.
+type Said = BTreeMap<String, String>;
 
 /// Runs all on both kernels and prints what each said.
 pub(super) fn run(workspace: &Workspace) -> Result<(), Failure> {
     let files = workspace.target.join("linux/suites");
     collect(workspace, &files)?;
-    let guest = Guest::make(workspace, &Kernel::COMPARED, Some(&files))?;
-    let mut outputs = Vec::new();
-    for kernel in Kernel::COMPARED {
+    let guest = Guest::make(workspace, &COMPARED, Some(&files))?;
+    let said = |kernel: Kernel| {
         // Some tests are of huge pages.
-        let boot = Boot {
-            parameters: "transparent_hugepage=madvise".to_owned(),
-            ..Boot::new(kernel, &format!("suites {SECONDS}"))
-        };
+        let parameters = "transparent_hugepage=madvise".to_owned();
+        let boot = Boot { parameters, ..Boot::new(kernel, &format!("suites {SECONDS}")) };
         let output = guest.run(&boot)?;
-        println!("---- {}\n{output}", kernel.name());
-        succeeded(&output)?;
-        outputs.push(output);
-    }
-    let (rows, differ) = compare(&results(&outputs[0]), &results(&outputs[1]));
+        println!("---- {}\n{output}", kernel.name);
+        succeeded(&output).map(|()| results(&output))
+    };
+    let (rows, differ) = compare(&said(STOCK)?, &said(LAZY)?);
     print!("\n{}", table::format(["program", "stock", "lazy"], &rows));
-    match differ.as_slice() {
-        [] => Ok(()),
-        names => Err(Failure::inconclusive(format!("the kernels differ in: {}", names.join(", ")))),
-    }
+    ensure!(differ.is_empty(), inconclusive, "the kernels differ in: {}", differ.join(", "));
+    Ok(())
 }
 
 /// Builds Linux's tests and puts them, stress-ng and their libraries into a folder.
 fn collect(workspace: &Workspace, files: &Path) -> Result<(), Failure> {
-    if !Path::new(STRESS).is_file() {
-        return Err(Failure::new(format!("{STRESS} is missing: install Debian's `stress-ng`")));
-    }
-    let source = source::fetched(workspace, Kernel::Stock)?;
+    ensure!(Path::new(STRESS).is_file(), new, "{STRESS} is missing: install Debian's `stress-ng`");
+    let source = source::fetched(workspace, STOCK)?;
     let headers = workspace.target.join("linux/headers");
     guests::make(&headers)?;
     let made = |target: &str| format!("{target}={}", headers.display());
@@ -65,32 +57,17 @@ fn collect(workspace: &Workspace, files: &Path) -> Result<(), Failure> {
     let tests = source.join(SELFTESTS);
     let include = format!("KHDR_INCLUDES=-isystem {}", headers.join("usr/include").display());
     failure::run(Command::new("make").arg("--silent").arg("-C").arg(&tests).arg(include))?;
-    for folder in ["mm", "bin", "lib"] {
-        guests::make(&files.join(folder))?;
-    }
-    let mut programs = programs(&tests)?;
-    for program in &programs {
-        copy(program, &files.join("mm"))?;
-    }
-    programs.push(PathBuf::from(STRESS));
-    copy(Path::new(STRESS), &files.join("bin"))?;
-    for library in libraries(&failure::stdout(Command::new("ldd").args(&programs))?) {
-        copy(Path::new(library), &files.join("lib"))?;
+    let mut programs = guests::files(&tests)?;
+    programs.retain(|path| fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF")));
+    let stress = PathBuf::from(STRESS);
+    let linked = failure::stdout(Command::new("ldd").args(&programs).arg(&stress))?;
+    let libraries: Vec<PathBuf> = libraries(&linked).map(PathBuf::from).collect();
+    for (folder, files_of) in [("mm", programs), ("bin", vec![stress]), ("lib", libraries)] {
+        let folder = files.join(folder);
+        guests::make(&folder)?;
+        failure::output(Command::new("cp").args(files_of).arg(folder))?;
     }
     Ok(())
-}
-
-/// The programs in a folder.
-fn programs(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let unread = |error: std::io::Error| Failure::new(format!("cannot read {}: {error}", folder.display()));
-    let mut programs = Vec::new();
-    for entry in fs::read_dir(folder).map_err(unread)? {
-        let path = entry.map_err(unread)?.path();
-        if path.is_file() && fs::read(&path).map_err(unread)?.starts_with(b"\x7fELF") {
-            programs.push(path);
-        }
-    }
-    Ok(programs)
 }
 
 /// The libraries that `ldd` names.
@@ -99,33 +76,25 @@ fn libraries(ldd: &str) -> impl Iterator<Item = &str> {
     ldd.lines().filter(|line| line.starts_with('\t')).flat_map(str::split_whitespace).filter(is_library)
 }
 
-fn copy(from: &Path, folder: &Path) -> Result<(), Failure> {
-    guests::copy(from, &folder.join(from.file_name().unwrap_or_default()))
-}
-
 /// What each program said, in the order of their names.
-fn results(output: &str) -> BTreeMap<&str, Said> {
-    let result = |line| match str::split_whitespace(line).collect::<Vec<_>>()[..] {
-        ["result", name, code, passed, failed, skipped] => {
-            Some((name, [code, passed, failed, skipped].map(str::to_owned)))
-        }
-        _ => None,
+fn results(output: &str) -> Said {
+    let result = |line: &str| {
+        let (name, said) = line.strip_prefix("result ")?.split_once(' ')?;
+        Some((name.to_owned(), said.to_owned()))
     };
     output.lines().filter_map(result).collect()
 }
 
 /// The lines of the table, and the programs that said different things or ran on one kernel alone.
-fn compare<'a>(
-    stock: &BTreeMap<&'a str, Said>,
-    lazy: &BTreeMap<&'a str, Said>,
-) -> (Vec<[String; 3]>, Vec<&'a str>) {
-    let cell = |said: Option<&Said>| said.map_or("did not run".to_owned(), |said| said.join(" "));
-    let mut names: Vec<&str> = stock.keys().chain(lazy.keys()).copied().collect();
-    names.sort_unstable();
-    names.dedup();
-    let rows = names.iter().map(|name| [(*name).to_owned(), cell(stock.get(name)), cell(lazy.get(name))]);
-    let differ = names.iter().filter(|name| stock.get(*name) != lazy.get(*name)).copied();
-    (rows.collect(), differ.collect())
+fn compare(stock: &Said, lazy: &Said) -> (Vec<[String; 3]>, Vec<String>) {
+    let names: BTreeSet<&String> = stock.keys().chain(lazy.keys()).collect();
+    let cell =
+        |said: &Said, name: &String| said.get(name).cloned().unwrap_or_else(|| "did not run".to_owned());
+    let row = |name: &&String| [(*name).clone(), cell(stock, name), cell(lazy, name)];
+    let rows: Vec<_> = names.iter().map(row).collect();
+    let differ =
+        rows.iter().filter(|[_, stock, lazy]| stock != lazy).map(|[name, ..]| name.clone()).collect();
+    (rows, differ)
 }
 
 #[cfg(test)]

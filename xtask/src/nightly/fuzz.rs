@@ -1,11 +1,10 @@
 //! The fuzzer, on each target of `check/fuzz/`. It begins with the inputs that the tests keep, and with files of the tree.
 
 use std::fs;
-use std::process::Command;
 
-use super::output::{grouped, shown};
+use super::searches::grouped;
 use super::{toolchain, Done, Extent};
-use crate::failure::{self, Failure};
+use crate::failure::{self, ensure, At as _, Failure};
 use crate::workspace::Workspace;
 
 const CARGO_FUZZ: &str = "0.13.2";
@@ -21,27 +20,13 @@ struct Target {
     longest: u32,
 }
 
+#[rustfmt::skip]
 const TARGETS: [Target; 6] = [
     Target { name: "histories", kept: "engine/tests/corpus/histories", files: None, longest: 1003 },
     Target { name: "programs", kept: "sim/machine/tests/corpus/programs", files: None, longest: 804 },
-    Target {
-        name: "machine-files",
-        kept: "sim/machine/tests/corpus/machine-files",
-        files: Some("sim/machine/machines"),
-        longest: 20_000,
-    },
-    Target {
-        name: "workload-files",
-        kept: "sim/experiments/tests/corpus/workload-files",
-        files: Some("sim/experiments/workloads"),
-        longest: 10_000,
-    },
-    Target {
-        name: "imports",
-        kept: "linux/tests/corpus/imports",
-        files: Some("linux/recordings/import"),
-        longest: 150_000,
-    },
+    Target { name: "machine-files", kept: "sim/machine/tests/corpus/machine-files", files: Some("sim/machine/machines"), longest: 20_000 },
+    Target { name: "workload-files", kept: "sim/experiments/tests/corpus/workload-files", files: Some("sim/experiments/workloads"), longest: 10_000 },
+    Target { name: "imports", kept: "linux/tests/corpus/imports", files: Some("linux/recordings/import"), longest: 150_000 },
     Target { name: "formats", kept: "linux/tests/corpus/formats", files: None, longest: 4000 },
 ];
 
@@ -50,7 +35,8 @@ const SECONDS: (u64, u64) = (600, 60);
 
 pub(super) fn run(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
     toolchain::ensure()?;
-    ensure_cargo_fuzz()?;
+    // It does nothing if that version is installed.
+    failure::run(workspace.cargo("install cargo-fuzz --locked --version").arg(CARGO_FUZZ))?;
     let seconds = extent.choose(SECONDS.0, SECONDS.1);
     let (mut all, mut failed) = (0, Vec::new());
     for target in &TARGETS {
@@ -59,9 +45,7 @@ pub(super) fn run(workspace: &Workspace, extent: Extent) -> Result<Done, Failure
             Err(failure) => failed.push(format!("{}: {failure}", target.name)),
         }
     }
-    if !failed.is_empty() {
-        return Err(Failure::new(failed.join("; ")));
-    }
+    ensure!(failed.is_empty(), new, "{}", failed.join("; "));
     let figure = format!("{} inputs of {} targets, {seconds} s each", grouped(all), TARGETS.len());
     Ok(Done { command: "cargo xtask nightly fuzz".to_owned(), figure })
 }
@@ -70,38 +54,20 @@ pub(super) fn run(workspace: &Workspace, extent: Extent) -> Result<Done, Failure
 fn fuzz(workspace: &Workspace, target: &Target, seconds: u64) -> Result<u64, Failure> {
     // New inputs go into the first folder. They are kept by hand, in a small selection.
     let found = workspace.target.join("fuzz").join(target.name);
-    fs::create_dir_all(&found).map_err(|error| Failure::new(format!("{}: {error}", found.display())))?;
+    fs::create_dir_all(&found).at(&found)?;
     // No sanitizer: the crates are safe Rust but for blocks that Miri and the sanitizers run, and the machine switches
     // stacks, which the sanitizer of addresses takes for errors.
     let mut command = toolchain::cargo(workspace, "fuzz run --sanitizer none --fuzz-dir .");
     command.current_dir(workspace.root.join("check/fuzz"));
     command.arg(target.name).arg(&found).arg(workspace.root.join(target.kept));
     command.args(target.files.map(|folder| workspace.root.join(folder)));
-    let longest = target.longest;
-    command.args([
-        "--".to_owned(),
-        format!("-max_total_time={seconds}"),
-        format!("-max_len={longest}"),
-        "-timeout=60".to_owned(),
-        "-rss_limit_mb=4096".to_owned(),
-        "-print_final_stats=1".to_owned(),
-        "-verbosity=0".to_owned(),
-    ]);
-    let text = shown(&mut command)?;
+    let bounds =
+        format!("-max_total_time={seconds} -max_len={} -timeout=60 -rss_limit_mb=4096", target.longest);
+    command.arg("--").args(bounds.split(' ')).args(["-print_final_stats=1", "-verbosity=0"]);
+    let text = failure::shown(&mut command)?;
     let inputs = text.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
     let inputs = inputs.and_then(|number| number.trim().parse().ok()).filter(|inputs| *inputs > 0);
     inputs.ok_or_else(|| Failure::new(format!("the fuzzer tried no input of {}", target.name)))
-}
-
-fn ensure_cargo_fuzz() -> Result<(), Failure> {
-    let version = Command::new("cargo").args(["fuzz", "--version"]).output();
-    let installed = version.is_ok_and(|output| {
-        String::from_utf8_lossy(&output.stdout).split_whitespace().any(|word| word == CARGO_FUZZ)
-    });
-    if installed {
-        return Ok(());
-    }
-    failure::run(Command::new("cargo").args(["install", "cargo-fuzz", "--version", CARGO_FUZZ, "--locked"]))
 }
 
 #[cfg(test)]

@@ -1,20 +1,17 @@
 //! `cargo xtask nightly`: the searches that take longer than a change may wait.
 //!
-//! `searches` are those on the stable toolchain, `toolchain` is the pinned nightly one, which `miri`, `sanitizers` and
-//! `fuzz` need. `output` reads what a command prints, and `record` keeps the last result of each step.
+//! `searches` are those on the stable toolchain, `toolchain` is the pinned nightly one, which Miri, the sanitizers and
+//! `fuzz` need. `record` keeps the last result of each step.
 
 mod fuzz;
-mod miri;
-mod output;
 mod record;
-mod sanitizers;
 mod searches;
 mod toolchain;
 
-use crate::failure::Failure;
+use crate::failure::{ensure, Failure};
+use crate::one_of;
 use crate::steps::{Steps, Time};
 use crate::workspace::Workspace;
-use record::{Entry, Record};
 
 /// How much of a search is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,53 +42,40 @@ struct Done {
 }
 
 /// A search.
-struct Step {
-    name: &'static str,
-    run: fn(&Workspace, Extent) -> Result<Done, Failure>,
-}
+type Step = (&'static str, fn(&Workspace, Extent) -> Result<Done, Failure>);
 
-const STEPS: [Step; 11] = [
-    Step { name: "scenarios", run: searches::scenarios },
-    Step { name: "random", run: searches::random },
-    Step { name: "programs", run: searches::programs },
-    Step { name: "kernel", run: searches::kernel },
-    Step { name: "orderings", run: searches::orderings },
-    Step { name: "swaps", run: searches::swaps },
-    Step { name: "unchecked", run: searches::unchecked },
-    Step { name: "miri", run: miri::run },
-    Step { name: "thread", run: sanitizers::thread },
-    Step { name: "address", run: sanitizers::address },
-    Step { name: "fuzz", run: fuzz::run },
+const STEPS: &[Step] = &[
+    ("scenarios", searches::scenarios),
+    ("random", searches::random),
+    ("programs", searches::programs),
+    ("kernel", searches::kernel),
+    ("orderings", searches::orderings),
+    ("swaps", searches::swaps),
+    ("unchecked", searches::unchecked),
+    ("miri", toolchain::miri),
+    // Two accesses of which one is a store, and which nothing orders.
+    ("thread", |workspace, _| toolchain::sanitized(workspace, "thread")),
+    // Accesses outside of what is allocated, and memory that is used after it was freed.
+    ("address", |workspace, _| toolchain::sanitized(workspace, "address")),
+    ("fuzz", fuzz::run),
 ];
 
 /// The steps to take.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, clap::Parser)]
 pub(crate) struct Options {
-    extent: Extent,
-    /// Places in [`STEPS`], in their order.
-    steps: Vec<usize>,
+    /// As much as every change can wait for; nothing is written.
+    #[arg(long)]
+    part: bool,
+    /// The steps [default: all].
+    #[arg(value_parser = one_of(STEPS, |(name, _)| name))]
+    steps: Vec<Step>,
 }
 
 impl Options {
-    pub(crate) fn parse(arguments: &[&str]) -> Result<Self, Failure> {
-        let mut options = Self { extent: Extent::Whole, steps: Vec::new() };
-        for &argument in arguments {
-            if argument == "--part" {
-                options.extent = Extent::Part;
-                continue;
-            }
-            let Some(at) = STEPS.iter().position(|step| step.name == argument) else {
-                let known = STEPS.map(|step| step.name).join(", ");
-                return Err(Failure::usage(format!("`nightly` has no step `{argument}`; known: {known}")));
-            };
-            options.steps.push(at);
-        }
-        options.steps.sort_unstable();
-        options.steps.dedup();
-        if options.steps.is_empty() {
-            options.steps.extend(0..STEPS.len());
-        }
-        Ok(options)
+    /// The steps, each once, in the order of [`STEPS`].
+    fn steps(&self) -> impl Iterator<Item = &'static Step> + '_ {
+        let is_named = |name: &str| self.steps.iter().any(|step| step.0 == name);
+        STEPS.iter().filter(move |(name, _)| self.steps.is_empty() || is_named(name))
     }
 }
 
@@ -99,27 +83,26 @@ impl Options {
 /// book at once, so that a run that is cut short keeps what it has.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let workspace = Workspace::load()?;
+    let extent = if options.part { Extent::Part } else { Extent::Whole };
     let (mut steps, mut failed) = (Steps::default(), Vec::new());
-    for step in options.steps.iter().map(|at| &STEPS[*at]) {
-        println!("==> nightly: {}", step.name);
-        let (result, time) = Time::of(|| (step.run)(&workspace, options.extent));
-        steps.add(step.name, time);
+    for (name, step) in options.steps() {
+        println!("==> nightly: {name}");
+        let (result, time) = Time::of(|| step(&workspace, extent));
+        steps.add(name, time);
         match &result {
-            Ok(done) => println!("==> {}: {}", step.name, done.figure),
+            Ok(done) => println!("==> {name}: {}", done.figure),
             Err(failure) => {
-                eprintln!("xtask: {}: {failure}", step.name);
-                failed.push(step.name);
+                eprintln!("xtask: {name}: {failure}");
+                failed.push(*name);
             }
         }
-        if options.extent == Extent::Whole {
-            Record::update(&workspace, step.name, Entry::of(&workspace, &result, time)?)?;
+        if extent == Extent::Whole {
+            record::update(&workspace, name, record::entry(&workspace, &result, time)?)?;
         }
     }
     print!("{}", steps.table());
-    if failed.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::new(format!("failed: {}", failed.join(", "))))
+    ensure!(failed.is_empty(), new, "failed: {}", failed.join(", "));
+    Ok(())
 }
 
 #[cfg(test)]
@@ -128,17 +111,12 @@ mod tests {
 
     #[test]
     fn steps_are_named_in_any_order_and_all_are_taken_by_default() {
-        let parsed = |arguments: &[&str]| Options::parse(arguments).unwrap();
-        assert_eq!(parsed(&["miri", "random", "miri"]), Options { extent: Extent::Whole, steps: vec![1, 7] });
-        assert_eq!(parsed(&["--part", "fuzz"]), Options { extent: Extent::Part, steps: vec![10] });
-        assert_eq!(parsed(&[]).steps.len(), STEPS.len());
-        assert_eq!(Options::parse(&["mutant"]).unwrap_err().code(), 2);
-    }
-
-    #[test]
-    fn the_help_names_every_step() {
-        for step in STEPS {
-            assert!(crate::HELP[0].contains(step.name), "{}", step.name);
-        }
+        let steps = |line| {
+            let options: Options = crate::parse(line).unwrap();
+            options.steps().map(|(name, _)| *name).collect::<Vec<_>>()
+        };
+        assert_eq!(steps("miri random miri"), ["random", "miri"]);
+        assert_eq!(steps("--part fuzz"), ["fuzz"]);
+        assert_eq!(steps("").len(), STEPS.len());
     }
 }

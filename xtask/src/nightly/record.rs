@@ -2,14 +2,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{json, Map, Value};
 
 use super::{Done, STEPS};
-use crate::failure::{self, Failure};
-use crate::json_file;
+use crate::failure::{self, At as _, Failure};
 use crate::steps::Time;
 use crate::workspace::Workspace;
 
@@ -19,34 +17,27 @@ const CHAPTER: &str = "docs/src/checking/searches.md";
 const MARKS: [&str; 2] = ["<!-- cargo xtask nightly: begin -->\n", "<!-- cargo xtask nightly: end -->"];
 
 /// The last result of a step.
-pub(super) struct Entry(Value);
-
-impl Entry {
-    pub(super) fn of(
-        workspace: &Workspace,
-        result: &Result<Done, Failure>,
-        time: Time,
-    ) -> Result<Self, Failure> {
-        let git = |line: &str| {
-            let mut command = Command::new("git");
-            command.args(line.split(' ')).current_dir(&workspace.root);
-            failure::stdout(&mut command).map(|text| text.trim().to_owned())
-        };
-        let date = failure::stdout(Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
-        let (command, figure) = match result {
-            Ok(done) => (done.command.as_str(), done.figure.clone()),
-            Err(failure) => ("", without_paths(workspace, &failure.to_string())),
-        };
-        Ok(Self(json!({
-            "passed": result.is_ok(),
-            "command": command,
-            "figure": figure,
-            "seconds": time.passed.as_secs(),
-            "processor_seconds": time.processor.map(|time| time.as_secs()),
-            "date": date.trim(),
-            "commit": git("rev-parse --short=12 HEAD")?,
-        })))
-    }
+pub(super) fn entry(
+    workspace: &Workspace,
+    result: &Result<Done, Failure>,
+    time: Time,
+) -> Result<Value, Failure> {
+    let date = failure::stdout(Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
+    let mut head = Command::new("git");
+    head.args(["rev-parse", "--short=12", "HEAD"]).current_dir(&workspace.root);
+    let (command, figure) = match result {
+        Ok(done) => (done.command.as_str(), done.figure.clone()),
+        Err(failure) => ("", without_paths(workspace, &failure.to_string())),
+    };
+    Ok(json!({
+        "passed": result.is_ok(),
+        "command": command,
+        "figure": figure,
+        "seconds": time.passed.as_secs(),
+        "processor_seconds": time.processor.map(|time| time.as_secs()),
+        "date": date.trim(),
+        "commit": failure::stdout(&mut head)?.trim(),
+    }))
 }
 
 /// A text in which paths of the repository begin at its root: the book says nothing of the machine.
@@ -56,61 +47,37 @@ fn without_paths(workspace: &Workspace, text: &str) -> String {
     text.replace(&format!("{}/", workspace.root.display()), "")
 }
 
-/// The results of all steps.
-pub(super) struct Record(Map<String, Value>);
-
-impl Record {
-    /// Replaces the result of one step, in the file and in the chapter.
-    pub(super) fn update(workspace: &Workspace, step: &str, Entry(entry): Entry) -> Result<(), Failure> {
-        let mut record = Self::read(workspace)?;
-        record.0.insert(step.to_owned(), entry);
-        let chapter = workspace.root.join(CHAPTER);
-        let text = record.in_chapter(&read(&chapter)?)?;
-        json_file::write(&workspace.root.join(RESULTS).to_string_lossy(), &Value::Object(record.0))?;
-        fs::write(&chapter, text).map_err(|error| Failure::new(format!("{CHAPTER}: {error}")))
-    }
-
-    fn read(workspace: &Workspace) -> Result<Self, Failure> {
-        let wrong = |error: &dyn std::fmt::Display| Failure::new(format!("{RESULTS}: {error}"));
-        let text = read(&workspace.root.join(RESULTS))?;
-        serde_json::from_str(&text).map(Self).map_err(|error| wrong(&error))
-    }
-
-    /// The chapter with the table of these results.
-    fn in_chapter(&self, chapter: &str) -> Result<String, Failure> {
-        let [begin, end] = MARKS;
-        let parts = chapter.split_once(begin).and_then(|(before, rest)| {
-            let (_, after) = rest.split_once(end)?;
-            Some((before, after))
-        });
-        let (before, after) =
-            parts.ok_or_else(|| Failure::new(format!("{CHAPTER} has no marks for the table")))?;
-        Ok(format!("{before}{begin}{}{end}{after}", self.table()))
-    }
-
-    /// The results as Markdown, in the order of the steps.
-    fn table(&self) -> String {
-        let mut text = "| step | result | minutes | date | commit |\n|---|---|---|---|---|\n".to_owned();
-        for step in STEPS {
-            let Some(entry) = self.0.get(step.name) else { continue };
-            let word = |key: &str| entry[key].as_str().unwrap_or_default().replace('|', "\\|");
-            let passed = if entry["passed"] == json!(true) { "" } else { "failed: " };
-            let minutes = entry["seconds"].as_u64().unwrap_or_default() as f64 / 60.0;
-            let _ = writeln!(
-                text,
-                "| `{}` | {passed}{} | {minutes:.1} | {} | `{}` |",
-                step.name,
-                word("figure"),
-                word("date"),
-                word("commit"),
-            );
-        }
-        text
-    }
+/// Replaces the result of one step, in the file and in the chapter.
+pub(super) fn update(workspace: &Workspace, step: &str, entry: Value) -> Result<(), Failure> {
+    let mut results = read(workspace)?;
+    results.insert(step.to_owned(), entry);
+    let chapter = workspace.root.join(CHAPTER);
+    let text = in_chapter(&fs::read_to_string(&chapter).at(CHAPTER)?, &results)?;
+    fs::write(workspace.root.join(RESULTS), format!("{:#}\n", Value::Object(results))).at(RESULTS)?;
+    fs::write(&chapter, text).at(CHAPTER)
 }
 
-fn read(file: &PathBuf) -> Result<String, Failure> {
-    fs::read_to_string(file).map_err(|error| Failure::new(format!("{}: {error}", file.display())))
+/// The results of all steps.
+fn read(workspace: &Workspace) -> Result<Map<String, Value>, Failure> {
+    let text = fs::read_to_string(workspace.root.join(RESULTS)).at(RESULTS)?;
+    serde_json::from_str(&text).at(RESULTS)
+}
+
+/// The chapter with these results as a table, in the order of the steps.
+fn in_chapter(chapter: &str, results: &Map<String, Value>) -> Result<String, Failure> {
+    let [begin, end] = MARKS;
+    let parts = || Some((chapter.split_once(begin)?.0, chapter.split_once(end)?.1));
+    let (before, after) = parts().ok_or("no marks for the table").at(CHAPTER)?;
+    let mut table = "| step | result | minutes | date | commit |\n|---|---|---|---|---|\n".to_owned();
+    for (name, _) in STEPS {
+        let Some(entry) = results.get(*name) else { continue };
+        let word = |key: &str| entry[key].as_str().unwrap_or_default().replace('|', "\\|");
+        let passed = if entry["passed"] == json!(true) { "" } else { "failed: " };
+        let minutes = entry["seconds"].as_u64().unwrap_or_default() as f64 / 60.0;
+        let [figure, date, commit] = ["figure", "date", "commit"].map(word);
+        let _ = writeln!(table, "| `{name}` | {passed}{figure} | {minutes:.1} | {date} | `{commit}` |");
+    }
+    Ok(format!("{before}{begin}{table}{end}{after}"))
 }
 
 #[cfg(test)]
@@ -122,7 +89,9 @@ mod tests {
         let mut workspace = Workspace::load().unwrap();
         let command = |workspace: &Workspace| {
             let (target, root) = (workspace.target.display(), workspace.root.display());
-            format!("`TARGET=\"{target}/nightly\" fuzz {target}/fuzz {root}/experiments/workloads` failed")
+            format!(
+                "`TARGET=\"{target}/nightly\" fuzz {target}/fuzz {root}/sim/experiments/workloads` failed"
+            )
         };
         let told = "`TARGET=\"target/nightly\" fuzz target/fuzz sim/experiments/workloads` failed";
         assert_eq!(without_paths(&workspace, &command(&workspace)), told);
@@ -133,8 +102,8 @@ mod tests {
     #[test]
     fn the_chapter_shows_the_results() {
         let workspace = Workspace::load().unwrap();
-        let chapter = read(&workspace.root.join(CHAPTER)).unwrap();
-        assert_eq!(Record::read(&workspace).unwrap().in_chapter(&chapter).unwrap(), chapter);
+        let chapter = fs::read_to_string(workspace.root.join(CHAPTER)).unwrap();
+        assert_eq!(in_chapter(&chapter, &read(&workspace).unwrap()).unwrap(), chapter);
     }
 
     #[test]
@@ -142,13 +111,13 @@ mod tests {
         let entry = json!({
             "passed": false, "figure": "a | b", "seconds": 90, "date": "2026-01-02", "commit": "0123",
         });
-        let record = Record(Map::from_iter([("miri".to_owned(), entry)]));
+        let results = Map::from_iter([("miri".to_owned(), entry)]);
         let [begin, end] = MARKS;
-        let chapter = record.in_chapter(&format!("a\n{begin}old\n{end}\nz\n")).unwrap();
+        let chapter = in_chapter(&format!("a\n{begin}old\n{end}\nz\n"), &results).unwrap();
         assert!(
             chapter.starts_with(&format!("a\n{begin}| step ")) && chapter.ends_with(&format!("{end}\nz\n"))
         );
         assert!(chapter.contains("| `miri` | failed: a \\| b | 1.5 | 2026-01-02 | `0123` |\n"), "{chapter}");
-        assert!(record.in_chapter("no marks").is_err());
+        assert!(in_chapter("no marks", &results).is_err());
     }
 }

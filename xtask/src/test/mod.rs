@@ -1,22 +1,23 @@
-//! `cargo xtask test`: all checks of a change, cheapest first where the order is free.
+//! `cargo xtask test`: the checks of a change, those that tell most first.
+//!
+//! The default takes minutes: format, texts, lints, and every test with its random searches cut short. `--all` has all
+//! checks: the searches whole, the other builds of the engine and the memory manager, the kernel on QEMU, the engine's
+//! costs, the page in a browser, the Python package. A step installs what it needs.
 
-mod guide;
-mod hosts;
-mod licences;
+mod guards;
 mod links;
-mod msrv;
 mod named_tests;
-mod packages;
-mod sabotage;
+mod texts;
+mod tools;
 
 use std::process::Command;
 
 use crate::failure::{self, Failure};
-use crate::kernel::build::sized;
+use crate::kernel::build::{ensure_target, sized};
 use crate::linux::source;
-use crate::python;
 use crate::steps::Steps;
-use crate::workspace::{Workspace, SABOTAGE};
+use crate::workspace::{Variant, Workspace, COMMAND};
+use crate::{bench, kernel, nightly, page, python};
 
 /// The bare-metal targets that prove `no_std`: they have no `std` to link against by accident.
 pub(crate) const BARE_METAL: [&str; 2] = ["x86_64-unknown-none", "aarch64-unknown-none"];
@@ -24,38 +25,106 @@ pub(crate) const BARE_METAL: [&str; 2] = ["x86_64-unknown-none", "aarch64-unknow
 /// The examples that show a use of a package, and end with an error where they do not do what they say.
 const EXAMPLES: [&str; 4] = ["port", "strict", "own_workload", "template"];
 
-/// Runs every step in order and stops at the first failure, with its exit code. Prints the time of each.
-pub(crate) fn run() -> Result<(), Failure> {
-    let mut steps = Steps::default();
-    let result = all(&mut steps);
-    print!("{}", steps.table());
-    let skipped = result?;
-    if skipped.is_empty() {
-        println!("==> all steps passed");
-    } else {
-        println!("==> all steps that could run passed; to run the others, first run: {}", skipped.join(", "));
-    }
-    Ok(())
+/// The runs of the program: each ends with an error if a rule was broken or a load was wrong.
+const RUNS: [&str; 3] = [
+    "mmap-read --scale 0.004 --repeats 1",
+    "migrate migrate-huge --cpus 16 --scale 0.002 --repeats 1",
+    "tlb-flush2 --mechanism batched,broadcast,all --scale 0.0004 --repeats 1",
+];
+
+/// The variable of the environment that cuts the random searches of tests short (`ceasefire_testing::cases`).
+const SHORT: &str = "CEASEFIRE_SHORT";
+
+/// The checks to make.
+#[derive(Debug, clap::Parser)]
+pub(crate) struct Options {
+    /// All checks, with the random searches whole: 20 minutes on two cores.
+    #[arg(long)]
+    all: bool,
+    /// The lints and tests of one package alone, by its name or its folder's.
+    #[arg(short, long, value_name = "CRATE", conflicts_with = "all")]
+    package: Option<String>,
 }
 
-/// Returns the commands that install what the steps lacked that were left out.
-fn all(steps: &mut Steps) -> Result<Vec<String>, Failure> {
+/// Takes every step in order and stops at the first failure, with its exit code. Prints the time of each.
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let workspace = Workspace::load()?;
-    let workspace = &workspace;
+    let mut steps = Steps::default();
+    let result = match &options.package {
+        Some(name) => package(&workspace, &mut steps, name),
+        None => quick(&workspace, &mut steps, options.all).and_then(|()| {
+            if options.all {
+                rest(&workspace, &mut steps)
+            } else {
+                Ok(())
+            }
+        }),
+    };
+    print!("{}", steps.table());
+    result.map(|()| println!("==> all steps passed"))
+}
+
+/// Format, lints and tests of one package.
+fn package(workspace: &Workspace, steps: &mut Steps, name: &str) -> Result<(), Failure> {
+    let name = workspace.member(name)?;
     let run = |command: &mut Command| failure::run(command);
+    tools::components()?;
+    steps.take("format", || run(&mut workspace.cargo(&format!("fmt --package {name} --check"))))?;
+    let lints = format!("clippy --package {name} --all-targets -- -D warnings");
+    steps.take("clippy", || run(&mut workspace.cargo(&lints)))?;
+    let tests = format!("test --package {name}");
+    steps.take("tests", || run(workspace.variant(Variant::Sabotage, &tests).env(SHORT, "1")))
+}
+
+/// The checks that tell most. `whole` leaves the random searches at their length.
+fn quick(workspace: &Workspace, steps: &mut Steps, whole: bool) -> Result<(), Failure> {
+    let run = |command: &mut Command| failure::run(command);
+    tools::components()?;
     steps.take("format", || {
         run(&mut workspace.cargo("fmt --all --check"))?;
         run(&mut workspace.cargo("fmt --manifest-path check/fuzz/Cargo.toml --check"))
     })?;
     steps.take("texts", || {
-        println!("==> registry hosts, licences, links, named tests, guide, packages");
-        hosts::check(workspace)?;
-        licences::check(workspace)?;
+        println!("==> registry hosts, words, licences, links, named tests, packages");
+        texts::check(workspace)?;
         links::check(workspace)?;
-        named_tests::check(workspace)?;
-        guide::check(workspace)?;
-        packages::check(workspace)
+        named_tests::check(workspace)
     })?;
+    steps.take("clippy", || run(&mut workspace.cargo("clippy --workspace --all-targets -- -D warnings")))?;
+    // Without the cfg the tests that remove a guard are not there, and all others are compiled by the step before.
+    let sabotaged = |line: &str| workspace.variant(Variant::Sabotage, line);
+    steps.take("tests, built", || run(&mut sabotaged("test --workspace --no-run")))?;
+    steps.take("tests", || {
+        let mut tests = sabotaged("test --workspace");
+        if !whole {
+            tests.env(SHORT, "1");
+        }
+        run(&mut tests)
+    })
+}
+
+/// All other checks.
+fn rest(workspace: &Workspace, steps: &mut Steps) -> Result<(), Failure> {
+    let run = |command: &mut Command| failure::run(command);
+    steps.take("examples", || {
+        // The tests have built them. Cargo would build each package by itself, with fewer features of its dependencies.
+        EXAMPLES.into_iter().try_for_each(|example| run(&mut Command::new(workspace.tested_example(example))))
+    })?;
+    // Each step that runs the program runs the one that the tests have built: an optimised build would take minutes.
+    std::env::set_var(COMMAND, workspace.tested("ceasefire"));
+    steps.take("the program", || {
+        RUNS.into_iter().try_for_each(|arguments| run(workspace.program().args(arguments.split(' '))))
+    })?;
+    steps.take("Python package", || {
+        tools::python()?;
+        python::check(workspace, true)
+    })?;
+    steps.take("the page", || {
+        tools::debian("chromium", "chromium")?;
+        page::run()
+    })?;
+    steps.take("parts of the searches", || nightly::run(&crate::parse("--part random programs miri")?))?;
+
     steps.take("series for Linux", || {
         if !source::check(workspace)? {
             println!(
@@ -64,43 +133,37 @@ fn all(steps: &mut Steps) -> Result<Vec<String>, Failure> {
         }
         Ok(())
     })?;
-    steps.take("clippy", || run(&mut workspace.cargo("clippy --workspace --all-targets -- -D warnings")))?;
     steps.take("clippy, guards removable", || {
         let guarded =
             "clippy --package ceasefire --package ceasefire-memory --package ceasefire-machine --tests";
         // The cfg goes to the linter alone, so the packages that we depend on are those of the step before.
-        run(&mut workspace.cargo(&format!("{guarded} -- -D warnings {SABOTAGE}")))
+        run(&mut workspace.cargo(&format!("{guarded} -- -D warnings --cfg ceasefire_sabotage")))
     })?;
-    // Without the cfg the tests that remove a guard are not there, and all others are compiled by the step before.
-    steps.take("tests, built", || run(&mut workspace.cargo_sabotaged("test --workspace --no-run")))?;
-    steps.take("tests", || run(&mut workspace.cargo_sabotaged("test --workspace")))?;
     steps.take("tests without assertions", || {
-        run(&mut workspace.cargo_sabotaged("test --package ceasefire --profile unchecked"))
+        run(&mut workspace.variant(Variant::Sabotage, "test --package ceasefire --profile unchecked"))
     })?;
-    steps.take("no guard removable", || sabotage::check(workspace))?;
+    steps.take("no guard removable", || guards::check(workspace))?;
     steps.take("small engine", || run(&mut small(workspace)))?;
-    steps.take("examples", || {
-        // The tests have built them. Cargo would build each package by itself, with fewer features of its dependencies.
-        EXAMPLES.into_iter().try_for_each(|example| run(&mut Command::new(workspace.tested_example(example))))
-    })?;
     steps.take("documentation", || {
         run(workspace.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings"))
     })?;
-
-    // These need components that a fresh installation of Rust or of the system lacks. A step that is left out is no
-    // failure, but it is always reported.
-    let mut skipped = vec![
-        steps.take("oldest Rust", || oldest_rust(workspace))?,
-        steps.take("Python package", || python_package(workspace))?,
-    ];
+    steps.take("oldest Rust", || oldest_rust(workspace))?;
     for target in BARE_METAL {
-        skipped.push(steps.take(target, || bare_metal(workspace, target))?);
+        steps.take(target, || bare_metal(workspace, target))?;
     }
-    Ok(skipped.into_iter().flatten().collect())
+    steps.take("the kernel", || {
+        tools::debian("qemu-system-x86_64", "qemu-system-x86")?;
+        tools::debian("qemu-system-aarch64", "qemu-system-arm")?;
+        kernel::run(&crate::parse("--check")?)
+    })?;
+    steps.take("instruction counts", || {
+        tools::debian("valgrind", "valgrind")?;
+        bench::run(&crate::parse("--quick")?)
+    })
 }
 
-/// The engine's tests in a build for four CPUs, no broadcasts and no places that are kept, in a target folder of its own,
-/// without those that need broadcasts or more CPUs. Kept histories are of all machines, those with broadcasts too.
+/// The engine's tests in a build for four CPUs, no broadcasts and no places that are kept, without those that need
+/// broadcasts or more CPUs. Kept histories are of all machines, those with broadcasts too.
 fn small(workspace: &Workspace) -> Command {
     let skipped = [
         "broadcast",
@@ -115,36 +178,39 @@ fn small(workspace: &Workspace) -> Command {
     ]
     .map(|name| format!("--skip {name}"))
     .join(" ");
-    let mut command = workspace.cargo(&format!("test --package ceasefire -- {skipped}"));
+    let mut command = workspace.variant(Variant::Small, &format!("test --package ceasefire -- {skipped}"));
     command.envs([("CEASEFIRE_MAX_CPUS", "4"), ("CEASEFIRE_MAX_ASIDS", "0"), ("CEASEFIRE_PLACES", "1")]);
-    command.env("CARGO_TARGET_DIR", workspace.target.join("small"));
     command
 }
 
-/// Checks the engine on the oldest Rust that it promises. Returns the command that installs it, if it is missing.
-fn oldest_rust(workspace: &Workspace) -> Result<Option<String>, Failure> {
-    let toolchain = msrv::toolchain(workspace)?;
-    if !rustup_lists(&["toolchain", "list"], &toolchain) {
-        return Ok(Some(format!("`rustup toolchain install {toolchain} --profile minimal`")));
-    }
-    failure::run(&mut msrv::check(workspace, &toolchain)?).map(|()| None)
+/// Compiles the engine with the oldest Rust that its manifest promises, which cannot read the tools' manifests. So the
+/// compiler is called by itself; the engine depends on nothing.
+fn oldest_rust(workspace: &Workspace) -> Result<(), Failure> {
+    let engine = workspace.package("ceasefire")?;
+    let version = engine["rust_version"].as_str();
+    let version = version.ok_or_else(|| Failure::new("the engine's manifest has no rust-version"))?;
+    // rustup would take the bare number for the last release of the line.
+    let toolchain = format!("{version}.0");
+    tools::toolchain(&toolchain)?;
+    let mut command = Command::new("rustc");
+    command.arg(format!("+{toolchain}")).args([
+        "--edition",
+        "2021",
+        "--crate-type",
+        "lib",
+        "--emit",
+        "metadata",
+    ]);
+    command.args(["--crate-name", "ceasefire", "--out-dir"]).arg(workspace.target.join("msrv"));
+    failure::run(command.arg("engine/src/lib.rs").current_dir(&workspace.root))
 }
 
-/// Checks the Python package. Returns the command that installs what it needs, if that is missing.
-fn python_package(workspace: &Workspace) -> Result<Option<String>, Failure> {
-    if !python::is_possible() {
-        return Ok(Some("`apt-get install python3-venv`".to_owned()));
-    }
-    python::check(workspace, true).map(|()| None)
-}
-
-/// Builds what kernels depend on without an operating system, and lints the kernel as it is booted. Returns the
-/// command that installs the target, if it is missing.
-fn bare_metal(workspace: &Workspace, target: &str) -> Result<Option<String>, Failure> {
-    if !rustup_lists(&["target", "list", "--installed"], target) {
-        return Ok(Some(format!("`rustup target add {target}`")));
-    }
-    let build = format!("build --package ceasefire --package ceasefire-memory --package ceasefire-conformance --target {target}");
+/// Builds what kernels depend on without an operating system, and lints the kernel as it is booted.
+fn bare_metal(workspace: &Workspace, target: &str) -> Result<(), Failure> {
+    ensure_target(workspace, target)?;
+    let build = format!(
+        "build --package ceasefire --package ceasefire-memory --package ceasefire-conformance --target {target}"
+    );
     failure::run(&mut workspace.cargo(&build))?;
     // The rest of the workspace has been linted already, but most of the kernel exists on this target alone.
     let packages =
@@ -152,15 +218,5 @@ fn bare_metal(workspace: &Workspace, target: &str) -> Result<Option<String>, Fai
     let on_target = format!("--profile checked {packages} --target {target}");
     failure::run(sized(&mut workspace.cargo(&format!("clippy {on_target} -- -D warnings"))))?;
     let doc = format!("doc {on_target} --no-deps --document-private-items");
-    failure::run(sized(&mut workspace.cargo(&doc)).env("RUSTDOCFLAGS", "-D warnings")).map(|()| None)
-}
-
-/// Whether rustup lists `wanted`. It lists toolchains with their host after the version.
-fn rustup_lists(list: &[&str], wanted: &str) -> bool {
-    let Ok(output) = Command::new("rustup").args(list).output() else { return false };
-    let names = String::from_utf8_lossy(&output.stdout);
-    names.lines().any(|line| {
-        let rest = line.strip_prefix(wanted);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ' ']))
-    })
+    failure::run(sized(&mut workspace.cargo(&doc)).env("RUSTDOCFLAGS", "-D warnings"))
 }

@@ -4,9 +4,11 @@
 //! each step. A run prefers to stay on one CPU, by an amount that its seed chooses: long stretches find what needs one
 //! CPU to get far while another stands still, short ones what needs many exchanges.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
+use rand_xoshiro::rand_core::{Rng, SeedableRng as _};
+use rand_xoshiro::SplitMix64;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
@@ -14,18 +16,24 @@ use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 const MOST_STEPS: u32 = 200_000;
 
 /// What the scheduler and the run tell each other. A thread of the host runs one run at a time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Progress {
     /// The number of the run.
     run: Cell<u32>,
-    random: Cell<u64>,
+    random: RefCell<SplitMix64>,
     steps: Cell<u32>,
     given_up: Cell<bool>,
     running: Cell<bool>,
 }
 
 thread_local! {
-    static PROGRESS: Progress = Progress::default();
+    static PROGRESS: Progress = Progress {
+        run: Cell::new(0),
+        random: RefCell::new(SplitMix64::seed_from_u64(0)),
+        steps: Cell::new(0),
+        given_up: Cell::new(false),
+        running: Cell::new(false),
+    };
 }
 
 /// Ends the run at its next step: what follows tells nothing more.
@@ -48,17 +56,9 @@ pub(crate) fn steps() -> u32 {
     PROGRESS.with(|progress| progress.steps.get())
 }
 
-/// The next random number of the run (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA
-/// 2014).
+/// The next random number of the run.
 pub(crate) fn random() -> u64 {
-    PROGRESS.with(|progress| {
-        let state = progress.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
-        progress.random.set(state);
-        let mut mixed = state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    })
+    PROGRESS.with(|progress| progress.random.borrow_mut().next_u64())
 }
 
 /// A random number below `bound`, which is at least 1.
@@ -104,7 +104,7 @@ impl<E: FnMut(Ran) -> bool> Scheduler for Seeded<E> {
         self.running = Some(seed);
         PROGRESS.with(|progress| {
             progress.run.set(progress.run.get().wrapping_add(1));
-            progress.random.set(seed);
+            progress.random.replace(SplitMix64::seed_from_u64(seed));
             progress.steps.set(0);
             progress.given_up.set(false);
             progress.running.set(true);

@@ -52,6 +52,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use ceasefire::sabotage::Guard;
+    use ceasefire_testing::cases;
 
     use super::*;
     use crate::model::promise::{Promise, PROMISES};
@@ -68,7 +69,7 @@ mod tests {
     #[test]
     fn every_scenario_holds_with_its_guards_and_every_run_repeats() {
         for scenario in all() {
-            let checked = check(scenario, &[], 0, 300, true);
+            let checked = check(scenario, &[], 0, cases(300).into(), true);
             assert_eq!(checked.verdict, Verdict::Holds, "{}", scenario.name);
         }
     }
@@ -77,8 +78,8 @@ mod tests {
     fn random_programs_break_no_rule() {
         for scenario in random() {
             // The memory manager takes ten times as many steps.
-            let schedules = if scenario.manager.is_some() { 100 } else { 1000 };
-            let checked = check(scenario, &[], 0, schedules, true);
+            let schedules = cases(if scenario.manager.is_some() { 100 } else { 1000 });
+            let checked = check(scenario, &[], 0, schedules.into(), true);
             assert_eq!(checked.verdict, Verdict::Holds, "{}", scenario.name);
         }
     }

@@ -166,22 +166,30 @@ mod tests {
     const MMAP_READ: Run<'_> =
         Run { experiment: "mmap-read", machine: "1-socket", threads: 8, lru_drain: None, altered: false };
 
-    /// `1-socket` with marks on `l2_hit` and, if it is another, on a second parameter.
-    fn influences(marks: &[(&str, &str)]) -> Result<Influences, String> {
+    /// `1-socket` without its marks, and without the ranges, which no fitted number has.
+    fn unmarked() -> String {
         let mut text = String::from(include_str!("../../../machine/machines/1-socket.toml"));
-        // All marks of the file go, and the ranges, which no fitted number has.
-        for (open, close) in
-            [(", fitted = \"", "\""), (", seen = [", "]"), ("\nseen = [", "]"), (", range = {", "}")]
-        {
+        for (open, close) in [("\nfitted = \"", "\""), ("\nseen = [", "]"), ("\nrange.from", "\n\n")] {
             while let Some(at) = text.find(open) {
-                let length = text[at + open.len()..].find(close).expect("an end") + open.len() + close.len();
-                text.replace_range(at..at + length, "");
+                let end = text[at + open.len()..].find(close).map(|length| at + open.len() + length);
+                let end = end.map_or(text.len(), |end| end + close.trim_end().len());
+                text.replace_range(at..end, "");
             }
         }
+        text
+    }
+
+    /// The head of the table of a cost.
+    fn head(key: &str) -> String {
+        format!("[costs.{key}]\n")
+    }
+
+    /// `1-socket` with marks on `l2_hit` and, if it is another, on a second parameter.
+    fn influences(marks: &[(&str, &str)]) -> Result<Influences, String> {
+        let mut text = unmarked();
         for (key, mark) in marks {
-            let at = text.find(&format!("{key} = {{ value")).expect("a key");
-            let end = at + text[at..].find(" }\n").expect("the end of the line");
-            text.insert_str(end, &format!(", {mark}"));
+            let at = text.find(&head(key)).expect("a key") + head(key).len();
+            text.insert_str(at, &format!("{mark}\n"));
         }
         let machine = Machine::from_toml("f", &text, "".as_ref()).map_err(|error| error.to_string())?;
         Influences::new(&machine, |parameter| parameter.key != "costs.broadcast_wait")
@@ -242,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_fitted_figure_is_never_called_a_prediction() {
-        let before = ("l2_hit", "fitted = 'mmap-read 1-socket system before', seen = ['mmap-read']");
+        let before = ("l2_hit", "fitted = 'mmap-read 1-socket system before'\nseen = ['mmap-read']");
         let after = ("walk_step", "fitted = 'mmap-read 1-socket system after'");
         assert_eq!(ratio(&[before, after], "system"), Basis::Fitted);
         assert_eq!(ratio(&[before], "system"), Basis::Partly);
@@ -279,10 +287,7 @@ mod tests {
 
     #[test]
     fn an_unknown_figure_is_refused_in_one_line_with_the_known_ones() {
-        let line = include_str!("../../../machine/machines/1-socket.toml")
-            .lines()
-            .position(|line| line.starts_with("l2_hit"))
-            .expect("a key");
+        let head = unmarked().lines().position(|line| line == head("l2_hit").trim_end()).expect("a key");
         for (mark, expected) in [
             (
                 "seen = ['mmap-read user', 'mmap-read user befor']",
@@ -295,8 +300,8 @@ mod tests {
                  before, after",
             ),
         ] {
-            // One line, the topology's marks, is gone.
-            let expected = format!("f:{line}: {expected}");
+            // The line below the head; lines are counted from 1.
+            let expected = format!("f:{}: {expected}", head + 2);
             assert_eq!(influences(&[("l2_hit", mark)]).expect_err("must be refused"), expected);
         }
     }

@@ -17,7 +17,7 @@ fn machine(cpus: u32) -> Machine {
 /// Runs the workload on a machine of four CPUs under every check.
 fn run_with(text: &str, mechanism: Mechanism) -> Report {
     let text = format!("memory = '32 MiB'\n{text}");
-    let experiments = experiments("f", "f", &text, &[], false).unwrap_or_else(|error| panic!("{error}"));
+    let experiments = experiments("f", "f", &text, &[], None).unwrap_or_else(|error| panic!("{error}"));
     let [experiment] = experiments.try_into().expect("one variant");
     let plan = Plan { mechanism, ..Plan::new(Box::leak(Box::new(experiment)), machine(4)) };
     plan.check().expect("it fits");
@@ -183,7 +183,7 @@ fn a_scavenger_gives_back_what_it_is_told_to() {
 fn an_empty_allocator_fails_the_run() {
     let memory = "allocator.heap = { size = '16 KiB', object = '16 KiB' }";
     let text = process(memory, 2, "{ allocate = 'heap' }");
-    let experiments = experiments("f", "f", &text, &[], false).expect("valid");
+    let experiments = experiments("f", "f", &text, &[], None).expect("valid");
     let [experiment] = experiments.try_into().expect("one variant");
     let plan = Plan { scale: 0.01, ..Plan::new(Box::leak(Box::new(experiment)), machine(1)) };
     let error = plan.run(|_| ()).expect_err("no object is left").to_string();
@@ -285,7 +285,7 @@ fn a_workload_that_does_not_fit_the_machine_is_refused_before_it_runs() {
         ),
     ] {
         let text = process(memory, 1, "{ compute = '1 us' }");
-        let experiments = experiments("f", "f", &text, &[], false).expect("valid");
+        let experiments = experiments("f", "f", &text, &[], None).expect("valid");
         let [experiment] = experiments.try_into().expect("one variant");
         let plan = Plan::new(Box::leak(Box::new(experiment)), machine(4));
         assert_eq!(plan.check().expect_err("does not fit").to_string(), expected);
@@ -295,7 +295,7 @@ fn a_workload_that_does_not_fit_the_machine_is_refused_before_it_runs() {
 #[test]
 fn every_file_in_the_tree_is_valid_and_has_its_own_name() {
     for (name, text) in files() {
-        let all = experiments(name, name, text, &[], false).unwrap_or_else(|error| panic!("{error}"));
+        let all = experiments(name, name, text, &[], None).unwrap_or_else(|error| panic!("{error}"));
         for experiment in all {
             for machine in experiment.machines.iter().filter(|name| **name != "host") {
                 let machine = ceasefire_machine::config::builtin(machine)

@@ -403,7 +403,7 @@ fn take_some_time(program: &Program, begun: u64) {
 /// A page of `pages`, drawn by Zipf's law.
 fn favourite(random: &mut Random, pages: u64, skew: f64) -> u64 {
     // The reader allows no skew that the distribution refuses.
-    let rank = Zipf::new(pages as f64, skew).map_or(1.0, |zipf| zipf.sample(random));
+    let rank = Zipf::new(pages as f64, skew).map_or(1.0, |zipf| zipf.sample(random.generator()));
     let rank = (rank as u64).clamp(1, pages) - 1;
     (u128::from(rank) * u128::from(SCATTER) % u128::from(pages)) as u64
 }

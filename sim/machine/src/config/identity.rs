@@ -73,8 +73,8 @@ mod tests {
     fn a_copy_with_one_number_changed_is_another_machine() {
         let own = machine("1-socket.toml", TEXT);
         for (from, to) in [
-            ("l2_hit = { value = 3.5,", "l2_hit = { value = 3.6,"),
-            ("walk_cache = { entries = 32,", "walk_cache = { entries = 33,"),
+            ("[costs.l2_hit]\nvalue = 3.5\n", "[costs.l2_hit]\nvalue = 3.6\n"),
+            ("[tlb.walk_cache]\nentries = 32\n", "[tlb.walk_cache]\nentries = 33\n"),
         ] {
             assert!(TEXT.contains(from));
             let changed = machine("1-socket.toml", &TEXT.replace(from, to));
@@ -101,9 +101,9 @@ mod tests {
 
     #[test]
     fn a_range_is_not_part_of_the_machine() {
-        let range = "range = { from = 20, to = 40, because = ";
+        let range = "range.from = 20\nrange.to = 40\n";
         assert!(TEXT.contains(range));
-        let changed = machine("f", &TEXT.replace(range, "range = { from = 2, to = 400, because = "));
+        let changed = machine("f", &TEXT.replace(range, "range.from = 2\nrange.to = 400\n"));
         assert_eq!(changed.built_in(), Some("1-socket"));
     }
 

@@ -8,9 +8,11 @@
 //!
 //! The seed of the run determines all fills. A machine that does not speculate draws nothing.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use ceasefire_memory::{FrameNumber, ENTRIES, PAGE_SHIFT, USER_END};
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+use rand_xoshiro::SplitMix64;
 
 use crate::hardware::numbers::KERNEL_ROOT;
 use crate::hardware::tlb::Side;
@@ -25,7 +27,7 @@ const AROUND: u64 = 32;
 pub(crate) struct Speculation {
     /// The part of the moments with a fill, of 2^32.
     rate: u64,
-    random: Cell<u64>,
+    random: RefCell<SplitMix64>,
     filled: Cell<u64>,
 }
 
@@ -33,7 +35,8 @@ impl Speculation {
     /// Speculation at a rate from 0 to 1; none at 0.
     pub(crate) fn new(rate: f64, seed: u64) -> Option<Self> {
         let rate = (rate * 2_f64.powi(32)) as u64;
-        (rate > 0).then(|| Self { rate, random: Cell::new(seed), filled: Cell::new(0) })
+        let random = RefCell::new(SplitMix64::seed_from_u64(seed));
+        (rate > 0).then(|| Self { rate, random, filled: Cell::new(0) })
     }
 
     /// The number of translations filled so far.
@@ -41,13 +44,9 @@ impl Speculation {
         self.filled.get()
     }
 
-    /// A number below `bound`, which is at most 2^32 (`SplitMix64`).
+    /// A number below `bound`, which is at most 2^32.
     fn below(&self, bound: u64) -> u64 {
-        self.random.set(self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
-        let mut z = self.random.get();
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (((z ^ (z >> 31)) >> 32) * bound) >> 32
+        ((self.random.borrow_mut().next_u64() >> 32) * bound) >> 32
     }
 
     fn one_of_two(&self) -> bool {

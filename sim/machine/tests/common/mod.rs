@@ -14,6 +14,8 @@ use ceasefire::Schedule;
 use ceasefire_machine::config::{builtin, Effect, Latency, Machine, Node, Picoseconds, TlbLevel, Topology};
 use ceasefire_machine::{Options, Outcome, Program, Rule, Simulation, TraceFormat, TraceOutput};
 use ceasefire_memory::PAGE_BYTES;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+use rand_xoshiro::SplitMix64;
 
 /// A microsecond.
 pub(crate) const US: Picoseconds = 1_000_000;
@@ -99,17 +101,16 @@ pub(crate) fn at(base: u64, page: u64) -> u64 {
     base + page * PAGE_BYTES
 }
 
-/// `SplitMix64`.
+/// Random numbers that are the same in every run. The number in it is the seed of all that follow.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        let number = SplitMix64::seed_from_u64(self.0).next_u64();
+        // The step of the generator's state.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
+        number % bound
     }
 }
 

@@ -4,12 +4,12 @@
 use ceasefire_machine::Rule;
 use ceasefire_memory::Pages;
 
+use super::scenarios::changes_on_its_device;
+use super::{all, holds, write, Actor, NEW, OLD, PAGES};
 #[cfg(ceasefire_sabotage)]
 use crate::common::guards::Guard;
 #[cfg(ceasefire_sabotage)]
 use crate::common::rules;
-use crate::scenarios::changes_on_its_device;
-use crate::{all, holds, write, Actor, NEW, OLD, PAGES};
 #[cfg(ceasefire_sabotage)]
 use crate::{fails_without, play, Played, Setup, SETTLE, SLOT};
 

@@ -10,10 +10,10 @@ use ceasefire_memory::{
     Block, FrameNumber, Machine as _, Moved, NodeId, Pages, Placement, Store, PAGE_BYTES,
 };
 
+use super::{all, holds, setups, write, Actor, Mapped, Way, NEW, OLD, PAGES};
 #[cfg(ceasefire_sabotage)]
 use crate::common::guards::Guard;
 use crate::common::{at, machine, now, rules, run, run_clean, Random, US};
-use crate::{all, holds, setups, write, Actor, Mapped, Way, NEW, OLD, PAGES};
 #[cfg(ceasefire_sabotage)]
 use crate::{fails_without, play, Played, Setup, SETTLE, SLOT, STAMP};
 

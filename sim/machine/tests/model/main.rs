@@ -45,7 +45,7 @@ fn simulated() -> Rc<dyn Subject> {
 
 #[test]
 fn random_programs_agree_with_the_model() {
-    let count = number("CEASEFIRE_PROGRAMS").unwrap_or(300);
+    let count = number("CEASEFIRE_PROGRAMS").unwrap_or_else(|| ceasefire_testing::cases(300).into());
     let (tally, found) = search(count, simulated);
     if let Some(found) = found {
         panic!("{}", found.shrunk(simulated));
@@ -108,7 +108,8 @@ fn replay(path: &Path) {
 fn a_plain_memory_agrees_with_the_model() {
     let subject = || -> Rc<dyn Subject> { Rc::new(Plain::default()) };
     // A tenth of the programs: only the model can change the result.
-    let count = number("CEASEFIRE_PROGRAMS").unwrap_or(3000).div_ceil(10);
+    let count =
+        number("CEASEFIRE_PROGRAMS").unwrap_or_else(|| ceasefire_testing::cases(3000).into()).div_ceil(10);
     let (tally, found) = search(count, subject);
     if let Some(found) = found {
         panic!("{}", found.shrunk(subject));

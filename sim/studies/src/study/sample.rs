@@ -3,6 +3,8 @@
 //! A draw is computed from its number alone, so that a study can go on anywhere, and two computers agree. The Sobol
 //! sequence can be extended: its first draws do not depend on how many follow. A Latin hypercube cannot.
 
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+use rand_xoshiro::SplitMix64;
 use serde::Serialize;
 use sobol::params::JoeKuoD6;
 use sobol::Sobol;
@@ -93,13 +95,10 @@ fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// A number in which every bit depends on every bit of the given one (the finalizer of `SplitMix64`; G. Steele, D. Lea
-/// and C. Flood, 2014).
+/// A number in which every bit depends on every bit of the given one: the first that it gives as a seed. A draw is a
+/// function of its number, so no generator can run through the draws.
 pub(crate) fn mixed(number: u64) -> u64 {
-    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
+    SplitMix64::seed_from_u64(number).next_u64()
 }
 
 /// The place of a number in a random permutation of the numbers below `count`, which it is below itself: a Feistel
@@ -133,6 +132,14 @@ mod tests {
         (7, [0.125, 0.625, 0.375, 0.125, 0.125]),
         (11, [0.4375, 0.5625, 0.1875, 0.8125, 0.3125]),
     ];
+
+    #[test]
+    fn a_number_is_mixed_as_in_the_data_sets_written_so_far() {
+        assert_eq!(
+            [0, 1, 1_234_567, u64::MAX].map(mixed),
+            [0xe220_a839_7b1d_cdaf, 0x910a_2dec_8902_5cc1, 0x599e_d017_fb08_fc85, 0xe4d9_7177_1b65_2c20]
+        );
+    }
 
     #[test]
     fn the_sobol_sequence_is_that_of_joe_and_kuo() {

@@ -10,8 +10,6 @@
 //! A check that the published behaviour would pass too shows nothing. So each play is repeated without the guards
 //! that the published patches did not have, and must then fail.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod holes;
 mod scenarios;
 
@@ -238,7 +236,7 @@ pub(crate) fn play(setup: Setup, act: impl FnOnce(&Actor<'_>) -> Option<u64> + '
     };
     simulation.spawn("reader", 0, 0, &space, reads).expect("a stack");
     simulation.spawn("actor", 1, 0, &space, acts).expect("a stack");
-    let outcome = common::run(&simulation);
+    let outcome = crate::common::run(&simulation);
     Played { seen: seen.take(), outcome }
 }
 

@@ -7,16 +7,14 @@
 //! cannot be read, and requests for other resources. Then it prints the page. The check does not compare pixels, so
 //! fonts and versions may differ. The files stay in `target/page`.
 
-mod browser;
-
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::failure::{self, Failure};
+use crate::failure::{self, ensure, At as _, Failure};
 use crate::workspace::Workspace;
-use browser::Browser;
 
 /// The widths of the layouts, in CSS pixels: the narrowest phone that is still common, a usual one, a tablet and a
 /// desktop screen.
@@ -58,20 +56,20 @@ const PAGES: [Page; 3] = [
     },
 ];
 /// The script that checks the page in the browser.
-const CHECK: &str = include_str!("check.js");
+const CHECK: &str = include_str!("page/check.js");
 
 /// Makes the pages and checks them.
 pub(crate) fn run() -> Result<(), Failure> {
-    let browser = Browser::find()?;
+    let browser = find()?;
     let workspace = Workspace::load()?;
     let folder = workspace.target.join("page");
-    fs::create_dir_all(&folder).map_err(|error| cannot(&folder, &error))?;
-    PAGES.iter().try_for_each(|page| check(page, &browser, &workspace, &folder))
+    fs::create_dir_all(&folder).at(&folder)?;
+    PAGES.iter().try_for_each(|page| check(page, browser, &workspace, &folder))
 }
 
 fn check(
     Page { name, compare, parts }: &Page,
-    browser: &Browser,
+    browser: &str,
     workspace: &Workspace,
     folder: &Path,
 ) -> Result<(), Failure> {
@@ -79,35 +77,32 @@ fn check(
     let mut program = workspace.program();
     program.arg("compare").args(compare.split(' ')).args(["--repeats", "2", "--quiet", "--html"]);
     failure::output(program.arg(&page))?;
-    let text = fs::read_to_string(&page).map_err(|error| cannot(&page, &error))?;
+    let text = fs::read_to_string(&page).at(&page)?;
     if let Some(part) = parts.iter().find(|part| !text.contains(**part)) {
         return Err(Failure::new(format!("{}: `{part}` is not on it", page.display())));
     }
 
     let frames = folder.join(format!("{name}-frames.html"));
-    fs::write(&frames, framed(&text)).map_err(|error| cannot(&frames, &error))?;
-    let report = report(&browser.dom(&frames, folder)?)?;
+    fs::write(&frames, framed(&text)).at(&frames)?;
+    let report = report(&open(browser, &frames, &["--dump-dom"])?)?;
     let faults = faults(&report)?;
-    if !faults.is_empty() {
-        return Err(Failure::new(format!("{}:\n{}", page.display(), faults.join("\n"))));
-    }
+    ensure!(faults.is_empty(), new, "{}:\n{}", page.display(), faults.join("\n"));
     let figures =
         report.as_array().map_or(0, |seen| seen.iter().map(|one| one["figures"].as_u64().unwrap_or(0)).sum());
     println!("==> {figures} figures laid out at {WIDTHS:?} CSS pixels, {}", SCHEMES.join(" and "));
 
     let paper = folder.join(format!("{name}.pdf"));
-    browser.print(&page, &paper, folder)?;
-    let bytes = fs::read(&paper).map_err(|error| cannot(&paper, &error))?;
+    let print = format!("--print-to-pdf={}", paper.display());
+    open(browser, &page, &[&print, "--no-pdf-header-footer"])?;
+    let bytes = fs::read(&paper).at(&paper)?;
     let pages = pages(&bytes);
-    if pages == 0 {
-        return Err(Failure::new(format!("{}: no pages", paper.display())));
-    }
-    if bytes.len() > PRINTED {
-        return Err(Failure::new(format!("{}: {} bytes, at most {PRINTED}", paper.display(), bytes.len())));
-    }
-    println!("==> printed on {pages} pages, {} kB: {}", bytes.len() / 1000, paper.display());
+    ensure!(pages > 0, new, "{}: no pages", paper.display());
+    let size = bytes.len();
+    ensure!(size <= PRINTED, new, "{}: {size} bytes, at most {PRINTED}", paper.display());
+    println!("==> printed on {pages} pages, {} kB: {}", size / 1000, paper.display());
     let picture = folder.join(format!("{name}.png"));
-    browser.picture(&page, &picture, folder)?;
+    let shoot = format!("--screenshot={}", picture.display());
+    open(browser, &page, &[&shoot, "--window-size=1280,4000"])?;
     println!("==> {}", picture.display());
     Ok(())
 }
@@ -115,10 +110,6 @@ fn check(
 /// The width and the scheme of each frame.
 fn layouts() -> impl Iterator<Item = (u32, &'static str)> {
     SCHEMES.into_iter().flat_map(|scheme| WIDTHS.into_iter().map(move |width| (width, scheme)))
-}
-
-fn cannot(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("{}: {error}", path.display()))
 }
 
 /// A page with the same page in frames of all widths and schemes, and the script that checks them.
@@ -140,8 +131,7 @@ fn report(dom: &str) -> Result<Value, Failure> {
     let (_, rest) = dom.split_once("<pre id=\"report\">").ok_or_else(nothing)?;
     let (text, _) = rest.split_once("</pre>").ok_or_else(nothing)?;
     let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&");
-    serde_json::from_str(&text)
-        .map_err(|error| Failure::new(format!("the page of frames reported `{text}`: {error}")))
+    serde_json::from_str(&text).at(format!("the page of frames reported `{text}`"))
 }
 
 /// The faults, a line each.
@@ -174,6 +164,36 @@ fn pages(pdf: &[u8]) -> usize {
     pdf.windows(page.len() + 1)
         .filter(|bytes| bytes.starts_with(page) && !bytes[page.len()].is_ascii_alphabetic())
         .count()
+}
+
+/// The names of Chromium on different systems.
+const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+/// A browser that has not ended after this many seconds is ended.
+const PATIENCE: &str = "180";
+/// Its sandbox needs rights that containers do not give. It shows only the project's own page.
+const FLAGS: &str =
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
+    --disable-component-update --disable-sync --hide-scrollbars --virtual-time-budget=5000";
+
+/// The name of the first browser that is installed.
+fn find() -> Result<&'static str, Failure> {
+    let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+    let found = NAMES.into_iter().find(is_there);
+    found.ok_or_else(|| Failure::new("no browser is installed: install Debian's `chromium`"))
+}
+
+/// Opens a page in headless Chromium, with an empty profile and without network, and returns what that prints.
+fn open(browser: &str, page: &Path, options: &[&str]) -> Result<String, Failure> {
+    let profile = page.with_extension(format!("profile-{}", std::process::id()));
+    // A leftover of an earlier process with the same number.
+    let _ = fs::remove_dir_all(&profile);
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", PATIENCE, browser]).args(FLAGS.split_whitespace());
+    command.arg(format!("--user-data-dir={}", profile.display())).args(options).arg(page);
+    let output = failure::output(&mut command);
+    // A profile that stays does no harm.
+    let _ = fs::remove_dir_all(&profile);
+    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]

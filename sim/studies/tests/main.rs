@@ -1,0 +1,4 @@
+//! Studies from outside.
+
+mod fit;
+mod sweeps;
