@@ -40,7 +40,7 @@ pub(super) fn run_all(
         let result = plan.run(|part| bar.set(part));
         drop(bar);
         let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.ended[index] = Some(result.as_ref().ok().cloned());
+        shown.ended[index] = Some(result.as_ref().cloned().map_err(|_| ()));
         progress.suspend(|| shown.advance(&plans));
         Some(result)
     };
@@ -66,8 +66,8 @@ pub(super) fn run_all(
 
 /// The runs that have ended, and those that are shown.
 struct Shown<F> {
-    /// The report of each run that has ended; the inner option is empty if the run failed.
-    ended: Vec<Option<Option<Report>>>,
+    /// The report of each run that has ended, or that it failed.
+    ended: Vec<Option<Result<Report, ()>>>,
     /// The first run that is not shown.
     next: usize,
     show: F,
@@ -85,7 +85,7 @@ impl<F: FnMut(&[Plan], Vec<Report>)> Shown<F> {
             if self.ended[group.clone()].iter().any(Option::is_none) {
                 break;
             }
-            let reports = self.ended[group.clone()].iter_mut().map(|report| report.take().flatten());
+            let reports = self.ended[group.clone()].iter_mut().map(|report| report.take()?.ok());
             let (plans, reports): (Vec<Plan>, Vec<Report>) = plans[group]
                 .iter()
                 .zip(reports)
