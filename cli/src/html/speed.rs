@@ -67,10 +67,14 @@ pub(super) fn figure(group: &Group) -> Option<Figure> {
         }
         (horizontal(&scale, bottom, speed.name(), compact))
     };
+    let medians = match group.repeats() {
+        0 | 1 => String::new(),
+        many => format!(" Median of {many} runs, range as a thin line."),
+    };
     let said = bars.iter().map(|bar| format!("{}: {}", bar.name, bar.said()));
     Some(Figure {
         file: "speed",
-        caption: html! { b { "Speed." } " " (capital(speed.name())) "." (group.medians()) },
+        caption: html! { b { "Speed." } " " (capital(speed.name())) "." (medians) },
         legend: Vec::new(),
         title: format!("{}, {} on {}", capital(speed.name()), group.experiment.name, group.machine.name),
         description: said.collect::<Vec<_>>().join("; "),

@@ -2,6 +2,8 @@
 
 use ceasefire_experiments::{Basis, Comparison, Experiment, Latency, Repeats, Report};
 
+use crate::number::compact;
+
 /// A row: its value in a report, the published metrics that it corresponds to, and the condition for showing it.
 pub(super) struct Metric {
     pub(super) name: &'static str,
@@ -19,7 +21,7 @@ enum Shown {
     IfAny,
     /// As `IfAny`, and the whole run is measured: the value covers the programs' whole time.
     IfWhole,
-    /// All figures are asked for, or the paper has one, or runs differ in the value: their time is not fixed.
+    /// All figures are asked for, or the paper has one, or runs differ in the value as shown: their time is not fixed.
     IfNotFixed,
     /// The value is known, even if it is 0.
     IfKnown,
@@ -60,8 +62,8 @@ impl Metric {
             self.headline || paper.is_some_and(modelled)
         };
         let is_something = || any(&|value| value.abs() > 0.0) || paper.is_some();
-        let first = (self.value)(runs[0].first());
-        let is_varied = || !experiment.windowed || any(&|value| value.to_bits() != first.to_bits());
+        let first = compact((self.value)(runs[0].first()));
+        let is_varied = || !experiment.windowed || any(&|value| compact(value) != first);
         let is_known = match self.shown {
             Shown::IfAny => is_something(),
             Shown::IfWhole => !experiment.windowed && is_something(),
