@@ -99,6 +99,7 @@ fn the_tables_of_a_run_fit_the_terminal_and_wide_ones_have_more_columns() {
     let run = ["mmap-read", "--machine", "1-socket", "--scale", "0.003", "--repeats", "2", "--check=none"];
     let run = [&run[..], &["--quiet", "--mechanism", "per-page,batched"]].concat();
     let [narrow, middle, wide] = fitting(&run);
+    // That of the figure, and "its range": that of the ratio.
     let ranges = |text: &str| heads(text).iter().filter(|head| **head == "range").count();
     assert_eq!((ranges(&middle), ranges(&wide)), (2, 2), "{wide}");
     assert!(heads(&narrow).len() < heads(&wide).len(), "{narrow}");

@@ -107,3 +107,31 @@ fn a_wrong_file_is_answered_with_its_line() {
     assert!(refused(&["compare", file.path(), "--json", file.path()]).contains("name the same file"));
     assert_eq!(fs::read_to_string(&file.0).expect("readable"), TEXT);
 }
+
+#[test]
+fn a_workload_of_ones_own_has_a_row_for_each_mechanism_and_nothing_of_a_paper() {
+    let text = TEXT.replace("[1, 8]", "[8]").replace("times = 20\n", "");
+    let text = text.replace("[sweep]", "[measure]\nwarm_up = '50 us'\ntime = '400 us'\n[sweep]");
+    let file = Workload::new("own.toml", &text);
+    let page = file.0.with_extension("html");
+    let page_name = page.to_str().expect("UTF-8");
+    let run = [file.path(), "--repeats", "1", "--quiet", "--mechanism", "lazy,batched,broadcast"];
+    let output = ceasefire(&[&["compare"], &run[..], &["--html", page_name]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(!text.contains("elapsed time"), "it is the same for all: {text}");
+    let (_, summary) = text.split_once("\nAll results ").expect("the summary");
+    let rows: Vec<Vec<&str>> = summary.lines().map(|line| line.split_whitespace().collect()).collect();
+    let row = |name| rows.iter().find(|row| row.first() == Some(&name)).expect("a row");
+    assert_eq!(row("lazy").get(2), Some(&"baseline"), "the first of the list: {summary}");
+    for other in ["batched", "broadcast"] {
+        let ratio = row(other)[2].parse::<f64>();
+        assert!(ratio.is_ok_and(|ratio| ratio > 0.0), "{other}: {summary}");
+    }
+    let page = fs::read_to_string(page).expect("a page");
+    let (results, _) = page.split_once("<h2 id=\"machines\"").expect("the machines");
+    for word in ["published and", ">published<", "the paper", "none.", ">before<", ">basis<"] {
+        assert!(!text.contains(word) && !results.contains(word), "{word} in {text}{results}");
+    }
+    assert!(results.contains("<b>Speed.</b> Operations per second."), "{results}");
+}

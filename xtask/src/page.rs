@@ -40,14 +40,14 @@ const PAGES: [Page; 3] = [
             "<b>Ratios.</b>",
             "<b>Throughput.</b>",
             "median of 2 runs",
-            "no model",
+            "not modelled",
             "class=\"other lazy\"",
         ],
     },
     Page {
         name: "own-machine",
         compare: "mmap-read tlb-flush2 --machine 1-socket --cpus 4 --scale 0.004",
-        parts: &["No paper measured this machine", "The oracle checked"],
+        parts: &["No paper measured this machine", "The oracle checked", "<b>Speed.</b>"],
     },
     Page {
         name: "sensitivity",

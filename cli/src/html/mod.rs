@@ -6,8 +6,8 @@
 //! hatching as well as by colour, so the page can be printed in black.
 //!
 //! `page` lays out the page, with a `contents` list of its sections, and `machines` describes the machines. `group`
-//! decides which results belong in one figure. `plot` has scales, ticks and frames, `hatching` bars. `ratios`, `lines`,
-//! `bars` and `sensitivity` draw the figures, and `figure` sets each on the page with its legend, its numbers and its files to
+//! decides which results belong in one figure. `plot` has scales, ticks and frames, `hatching` bars. `ratios`, `speed`,
+//! `lines`, `bars` and `sensitivity` draw the figures, and `figure` sets each on the page with its legend, its numbers and its files to
 //! download. `recording` is the page of a real machine's recording.
 
 mod bars;
@@ -22,6 +22,7 @@ mod plot;
 mod ratios;
 pub(crate) mod recording;
 mod sensitivity;
+mod speed;
 #[cfg(test)]
 pub(crate) mod testing;
 

@@ -1,16 +1,16 @@
 //! The layout of the page: the command line, the contents, the summary of all results, a section for each experiment and
 //! machine, and the machines.
 
-use ceasefire_experiments::{Basis, Comparison, Report};
+use ceasefire_experiments::{Basis, Comparison, Interval, Repeats, Report};
 use ceasefire_machine::config::Machine;
 use maud::{html, Markup, PreEscaped, DOCTYPE};
 
 use super::contents::{contents, Anchor, Anchors};
 use super::figure::{Figure, STYLE};
 use super::group::{groups, Group};
-use super::{bars, capital, lines, machines, ratios, sensitivity};
-use crate::number::{self, compact, ratio};
-use crate::results::{conditions, of_own_machine, seeds, Case, Row};
+use super::{bars, capital, lines, machines, ratios, sensitivity, speed};
+use crate::number::{self, compact, range, ratio};
+use crate::results::{conditions, costs, of_own_machine, seeds, Case, Own, Row};
 use crate::results::{Sensitivity, Sure};
 
 /// The names of the summary's columns. The table has a row above them with the names `published` and `ours`.
@@ -26,7 +26,7 @@ const COLUMNS: [&str; 12] = [
     "ratio",
     "range",
     "difference",
-    "ours is",
+    "basis",
 ];
 
 /// The page of all results. `command` is the command line that produced them, and `rows` is their summary.
@@ -49,7 +49,10 @@ pub(crate) fn of(command: &str, cases: &[Case], rows: &[Row], sure: &Sure) -> St
     let of_machines: Vec<Anchor> =
         machines.iter().map(|machine| anchors.of(&format!("Machine {}", machine.name))).collect();
     let header = html! {
-        h1 { "The cost of TLB flushes, published and simulated" }
+        h1 {
+            "The cost of TLB flushes, "
+            @if rows.iter().any(|row| row.published.is_some()) { "published and " } "simulated"
+        }
         p {
             "Made by ceasefire " (env!("CARGO_PKG_VERSION"))
             @if let Some(case) = cases.first() { ", with " (seeds(&case.runs)) } ":"
@@ -115,11 +118,65 @@ fn verdict(reports: &[&Report]) -> Markup {
 }
 
 fn summary(rows: &[Row], reports: &[&Report], anchor: &Anchor) -> Markup {
-    let published = rows.iter().any(|row| row.published.is_some());
-    let small = published && reports.iter().any(|report| report.scale < 1.0);
+    let (own, published): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.own.is_some());
     html! {
         section {
             h2 id=(anchor.id) { (anchor.link(&html! { "All results" })) }
+            @if !published.is_empty() { (beside_papers(&published, reports)) }
+            @for (row, own) in own.iter().filter_map(|row| Some((row, row.own.as_ref()?))) {
+                (by_mechanism(row, own))
+            }
+        }
+    }
+}
+
+/// The table of a case for which nothing was published: a row for each mechanism.
+fn by_mechanism(row: &Row, own: &Own) -> Markup {
+    let is_compared = own.mechanisms.len() > 1;
+    let median = |value: Option<Interval>| value.map_or("-".into(), |value| compact(value.median));
+    let compared = |value: Option<Interval>, is_baseline: bool| match value {
+        Some(value) => {
+            let range = range(value, |value| ratio(Some(value)));
+            let range = if range.is_empty() { range } else { format!(" ({range})") };
+            format!("{}{range}", ratio(Some(value.median)))
+        }
+        None if is_baseline => "baseline".into(),
+        None => String::new(),
+    };
+    let has_interrupts = own.sends_differently();
+    html! {
+        h3 { (row.experiment) " on " (row.place()) }
+        div.scroll {
+            table {
+                thead {
+                    tr {
+                        th { "mechanism" } th { (own.speed.name()) } @if is_compared { th { "ratio" } }
+                        @if has_interrupts { th { "TLB interrupts per second" } @if is_compared { th { "their ratio" } } }
+                    }
+                }
+                tbody {
+                    @for one in &own.mechanisms {
+                        tr {
+                            th scope="row" { (one.name) }
+                            td { (median(one.speed)) }
+                            @if is_compared { td { (compared(one.speed_ratio, one.is_baseline)) } }
+                            @if has_interrupts {
+                                td { (median(one.interrupts)) }
+                                @if is_compared { td { (compared(one.interrupts_ratio, one.is_baseline)) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        @if row.wrong > 0 { p.note { "BROKEN" } }
+    }
+}
+
+/// The table of the results beside published figures.
+fn beside_papers(rows: &[&Row], reports: &[&Report]) -> Markup {
+    let small = reports.iter().any(|report| report.scale < 1.0 && !report.published.is_empty());
+    html! {
             table.summary role="table" {
                 thead role="rowgroup" {
                     tr role="row" {
@@ -145,16 +202,13 @@ fn summary(rows: &[Row], reports: &[&Report], anchor: &Anchor) -> Markup {
                 p { "'Before' is the paper's baseline, 'after' its mechanism. The ratios are comparable"
                     @if small { "; times and counts are not, since ours shrink with the scale and the published are for scale 1" }
                     "." }
-                @if published {
-                    p {
-                        @for basis in Basis::ALL { b { (basis.name()) } ": " (basis.meaning()) " " }
-                        @if rows.iter().any(|row| row.other.is_some()) {
-                            " " b { "A mechanism's name" } ": our figure after is that mechanism's, for which the paper has none."
-                        }
+                p {
+                    @for basis in Basis::ALL { b { (basis.word()) } ": " (basis.meaning()) " " }
+                    @if rows.iter().any(|row| row.other.is_some()) {
+                        " " b { "A mechanism's name" } ": our figure after is that mechanism's, for which the paper has none."
                     }
                 }
             }
-        }
     }
 }
 
@@ -178,7 +232,7 @@ fn cells(row: &Row) -> [String; 12] {
         ratio(row.median()),
         row.range(),
         row.difference(),
-        row.verdict(Basis::name),
+        row.verdict(),
     ]
 }
 
@@ -194,26 +248,34 @@ fn label(column: usize) -> String {
 
 fn section(group: &Group, anchor: &Anchor, influences: Option<&Sensitivity>) -> Markup {
     let first = group.reports[0];
+    let end = group.runs[group.runs.len() - 1].first().case();
+    let of_end: Vec<&Repeats> =
+        group.runs.iter().copied().filter(|runs| runs.first().case() == end).collect();
     let threads = group.threads();
     let threads = match &threads[..] {
         [one] => number::threads(*one),
         [least, .., most] => format!("{least} to {most} threads"),
         [] => String::new(),
     };
-    let scale = if first.scale < 1.0 {
-        format!("scale {} of the paper's size", number::scale(first.scale))
-    } else {
-        "the paper's own size".into()
+    let scale = match (first.scale < 1.0, first.published.is_empty()) {
+        (true, true) => format!("; scale {}", number::scale(first.scale)),
+        (true, false) => format!("; scale {} of the paper's size", number::scale(first.scale)),
+        (false, true) => String::new(),
+        (false, false) => "; the paper's own size".into(),
     };
     let figures =
-        [lines::throughput(group), ratios::figure(group), lines::over_time(group)].into_iter().flatten();
-    let figures = figures.chain([bars::figure(group)]);
+        [lines::throughput(group), speed::figure(group), ratios::figure(group), lines::over_time(group)];
+    let figures = figures.into_iter().flatten().chain([bars::figure(group)]);
     let figures: Vec<Figure> = figures.chain(sensitivity::figure(group, influences)).collect();
     html! {
         section.result {
             h2 id=(anchor.id) { (anchor.link(&html! { (first.experiment) " " span { "on " (first.machine) } })) }
-            p { (capital(group.experiment.description)) ". " span.quiet { (group.experiment.paper) "." } }
-            p.facts { (first.cpus) " CPUs, " (threads) "; " (scale) "; " (seeds(group.runs[0])) "; "
+            p {
+                (capital(group.experiment.description)) "."
+                @if group.experiment.paper != "none" { " " span.quiet { (group.experiment.paper) "." } }
+            }
+            @for cost in costs(&of_end) { p { (cost) "." } }
+            p.facts { (first.cpus) " CPUs, " (threads) (scale) "; " (seeds(group.runs[0])) "; "
                 (conditions(group.runs[0])) }
             div.figures {
                 @for figure in &figures { (figure.shown(&anchor.id)) }
@@ -252,7 +314,7 @@ mod tests {
             concat!("ceasefire ", env!("CARGO_PKG_VERSION")),
             "migrate <span>on 2-socket-intel",
             "<a href=\"#migrate-on-2-socket-intel\">migrate on 2-socket-intel</a>",
-            "scale 1/10000 of the paper's size; seed 1; oracle off: broken rules are not detected",
+            "3 threads; scale 1/10000; seed 1; oracle off: broken rules are not detected",
             "parameters 0 were fitted to a published figure",
         ] {
             assert!(text.contains(part), "{part} in {text}");
@@ -267,8 +329,31 @@ mod tests {
         }
         // Each figure has a title and a description for screen readers.
         let count = |part: &str| text.matches(part).count();
-        assert_eq!(count("role=\"img\""), 2);
-        assert_eq!((count("<svg viewBox=\"0 0 360"), count("</title><desc>")), (2, 2));
+        assert_eq!(count("role=\"img\""), 3);
+        assert_eq!((count("<svg viewBox=\"0 0 360"), count("</title><desc>")), (3, 3));
+    }
+
+    #[test]
+    fn a_page_without_published_figures_says_nothing_of_a_paper() {
+        let slow = Report { operations_per_s: 100.0, interrupts_per_s: 1.0, ..report("lazy") };
+        let fast = Report { operations_per_s: 150.0, interrupts_per_s: 9.0, ..report("per-page") };
+        let text = page("", &[fast, slow]);
+        let (main, _) = text.split_once("<h2 id=\"machines\"").expect("the machines");
+        for word in ["published and", ">published<", "the paper", ">before<", ">difference<", ">basis<"] {
+            assert!(!main.contains(word), "{word} in {main}");
+        }
+        for part in [
+            "<h1>The cost of TLB flushes, simulated</h1>",
+            "<th scope=\"row\">per-page</th><td>150</td><td>baseline</td><td>9</td><td>baseline</td>",
+            "<th scope=\"row\">lazy</th><td>100</td><td>0.667</td><td>1</td><td>0.111</td>",
+            "<p>lazy: 89% fewer interrupts than per-page, 33% slower",
+            "<b>Speed.</b> Operations per second.",
+        ] {
+            assert!(main.contains(part), "{part} in {main}");
+        }
+        let published = [("elapsed", comparison(1.0, 0.5, Some(0.5), 1.0))].into_iter().collect();
+        let text = page("", &[report("per-page"), Report { published, ..report("batched") }]);
+        assert!(text.contains("published and simulated") && text.contains("'Before' is"), "{text}");
     }
 
     #[test]

@@ -24,8 +24,8 @@ const BAR: f64 = 9.0;
 const GAP: f64 = 12.0;
 /// The end of the mechanisms' names, the ends of the bars, and the start of their numbers.
 const NAMES: f64 = 62.0;
-const BARS: (f64, f64) = (70.0, 222.0);
-const NUMBERS: f64 = 230.0;
+const BARS: (f64, f64) = (70.0, 214.0);
+const NUMBERS: f64 = 222.0;
 /// The mark of a number that counts few events.
 const FEW: &str = "†";
 
@@ -82,7 +82,7 @@ impl Ours<'_> {
             Caveat::Few(events) => format!("{} ({events} events)", caveat.word()),
             Caveat::Scale(_) => caveat.word().into(),
         };
-        let basis = self.basis.map(|basis| basis.name().to_owned());
+        let basis = self.basis.map(|basis| basis.word().to_owned());
         basis.into_iter().chain(self.caveats.iter().map(caveat)).collect::<Vec<_>>().join(", ")
     }
 
@@ -188,7 +188,7 @@ fn drawn(metrics: &[Metric], scale: &Scale) -> (f64, Markup) {
                     text x=(at(NUMBERS)) y=(at(top + 11.5)) {
                         tspan.number { (shown(ours.median())) }
                         @if ours.is_few() { (FEW) }
-                        @match ours.basis { None | Some(Basis::Predicted) => {}, Some(basis) => { " " (basis.short_name()) } }
+                        @match ours.basis { None | Some(Basis::Predicted) => {}, Some(basis) => { " " (basis.word()) } }
                     }
                 }))
             }
@@ -241,9 +241,9 @@ fn legend(metrics: &[Metric]) -> Vec<Key> {
     let mut kinds = vec![("published", "", "published")];
     let names = [
         ("ours", "ours"),
-        ("tuned", "ours, tuned in sight of it"),
+        ("tuned", "ours, tuned"),
         ("fitted", "ours, fitted to it or half so: not a prediction"),
-        ("unmodelled", "ours, known not to be predicted"),
+        ("unmodelled", "ours, not modelled"),
         ("other", "ours, of a mechanism without a published figure"),
     ];
     for (kind, name) in names {
@@ -265,7 +265,7 @@ fn numbers(metrics: &[Metric]) -> Markup {
                 tr { th {} th {} th colspan="3" { "published" } th colspan="4" { "ours" } th {} th {} }
                 tr {
                     th { "figure" } th { "mechanism" } th { "before" } th { "after" } th { "ratio" }
-                    th { "before" } th { "after" } th { "ratio" } th { "range" } th { "difference" } th { "ours is" }
+                    th { "before" } th { "after" } th { "ratio" } th { "range" } th { "difference" } th { "basis" }
                 }
             }
             tbody {
@@ -466,7 +466,7 @@ mod tests {
         let figure = figure.expect("two published figures");
         let (content, numbers) = (figure.content.into_string(), figure.numbers.into_string());
         assert!(
-            content.contains("class=\"unmodelled batched\"") && content.contains("no model"),
+            content.contains("class=\"unmodelled batched\"") && content.contains("not modelled"),
             "{content}"
         );
         assert!(content.contains("</tspan>†"), "{content}");

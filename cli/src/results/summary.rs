@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use ceasefire_experiments::{Basis, Caveat, Comparison, Interval, Repeats, Report};
 
 use super::case::{distinction, place, Case};
+use super::own::Own;
 use crate::number::{compact, difference, range, ratio};
 
 /// The papers' headline figures. The first that an experiment has is shown.
@@ -47,6 +48,8 @@ pub(crate) struct Row {
     /// The metric's name in full, and its short name.
     pub(crate) metric: (String, String),
     pub(crate) published: Option<Comparison>,
+    /// The figures of every mechanism, if nothing was published.
+    pub(crate) own: Option<Own>,
     /// Our figures before and after.
     pub(crate) ours: [Option<Interval>; 2],
     /// Our figure after divided by that before.
@@ -62,17 +65,17 @@ pub(crate) struct Row {
 impl Row {
     /// The basis of our ratio, or `-` if there is nothing to compare it with. A mechanism without published figures is
     /// no prediction of the paper's figure, so its name stands here instead. The reasons to doubt the ratio follow.
-    pub(crate) fn verdict(&self, word: fn(Basis) -> &'static str) -> String {
+    pub(crate) fn verdict(&self) -> String {
         let verdict = match self.published {
             _ if self.wrong > 0 => return "BROKEN".into(),
-            Some(_) if self.ratio.is_some() => self.other.unwrap_or(word(self.basis)),
+            Some(_) if self.ratio.is_some() => self.other.unwrap_or(self.basis.word()),
             _ => "-",
         };
         let caveats = self.caveats.iter().map(|caveat| caveat.word());
         std::iter::once(verdict).chain(caveats).collect::<Vec<_>>().join(", ")
     }
 
-    /// The word for the basis of our ratio, without the reasons to doubt it; empty if nothing was published.
+    /// The word of the JSON for the basis of our ratio, without the reasons to doubt it; empty if nothing was published.
     pub(crate) fn label(&self) -> &'static str {
         match self.published {
             Some(_) if self.ratio.is_some() => self.other.unwrap_or(self.basis.name()),
@@ -165,6 +168,7 @@ fn row(runs: &[&Repeats], case: Option<String>) -> Row {
         case,
         metric,
         published,
+        own: found.is_none().then(|| Own::of(runs)),
         ours: [interval(baseline), interval(after)],
         ratio: baseline.and_then(|before| after?.ratio(before, figure)),
         other: after

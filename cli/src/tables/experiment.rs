@@ -8,18 +8,27 @@ use super::legend::Legend;
 use super::metrics::{Metric, METRICS};
 use super::{framed, Look};
 use crate::number::{compact, difference, range, ratio, scale, threads};
-use crate::results::{conditions, seeds, Case};
+use crate::results::{conditions, costs, seeds, Case};
 
+/// The columns where nothing was published.
+const OWN_COLUMNS: &[Column] = &[
+    Column::words("", 0),
+    Column::numbers("median", 0),
+    Column::numbers("range", 2),
+    Column::numbers("ratio", 0),
+    Column::numbers("its range", 1),
+];
+/// The columns beside published figures.
 const COLUMNS: &[Column] = &[
     Column::words("", 0),
     Column::numbers("median", 0),
     Column::numbers("range", 3),
     Column::numbers("published", 4),
-    Column::numbers("ratio", 0),
-    Column::numbers("range", 2),
+    Column::numbers("ours", 0),
+    Column::numbers("its range", 2),
     Column::numbers("paper", 0),
     Column::numbers("differs", 1),
-    Column::words("ours is", 1),
+    Column::words("basis", 1),
 ];
 
 /// The table of one experiment on one machine.
@@ -38,12 +47,19 @@ pub(super) fn block(cases: &[Case], look: Look) -> String {
         conditions(runs)
     );
     let all: Vec<&Repeats> = cases.iter().map(|case| &case.runs).collect();
-    let (mut grid, mut legend) = (Grid::new(COLUMNS), Legend::default());
+    let is_own = first.published.is_empty();
+    let mut grid = Grid::new(if is_own { OWN_COLUMNS } else { COLUMNS });
+    let mut legend = Legend::default();
     for metric in METRICS.iter().filter(|metric| metric.is_shown(plan.experiment, &all, look.all)) {
         rows(&mut grid, &mut legend, metric, &all);
     }
     let mut notes = legend.lines();
-    if !first.published.is_empty() && first.scale < 1.0 {
+    if !is_own {
+        notes.push("'ours' and 'paper' are ratios to the baseline.".into());
+        // Without a paper, the summary tells them.
+        notes.extend(costs(&all));
+    }
+    if !is_own && first.scale < 1.0 {
         notes.push(
             "Published figures are for scale 1. Times and counts shrink with the scale; only rates and ratios are \
              comparable."
@@ -82,19 +98,26 @@ fn rows(grid: &mut Grid, legend: &mut Legend, metric: &Metric, all: &[&Repeats])
             format!("  {}", report.mechanism),
             value.map_or("-".into(), |value| compact(value.median)),
             value.map_or(String::new(), |value| range(value, compact)),
-            String::new(),
-            own.map_or(String::new(), |own| ratio(Some(own.median))),
-            own.map_or(String::new(), |own| range(own, |value| ratio(Some(value)))),
         ];
+        let is_own = report.published.is_empty();
+        if !is_own {
+            let published = paper.and_then(|(_, paper)| paper.figure(report.side()?));
+            row.push(published.map_or(String::new(), compact));
+        }
+        row.push(match own {
+            Some(own) => ratio(Some(own.median)),
+            None if is_own && report.is_baseline() && all.len() > 1 => "baseline".into(),
+            None => String::new(),
+        });
+        row.push(own.map_or(String::new(), |own| range(own, |value| ratio(Some(value)))));
         if let Some((name, paper)) = paper {
             let side = report.side();
-            row[3] = side.and_then(|side| paper.figure(side)).map_or(String::new(), compact);
             if side == Some(Side::After) {
                 let basis = runs.basis(name, baseline);
                 legend.shows(basis);
                 row.push(ratio(Some(paper.ratio)));
                 row.push(difference(own.map(|own| own.median), paper.ratio));
-                row.push(basis.short_name().into());
+                row.push(basis.word().into());
             }
         }
         grid.row(row);

@@ -130,7 +130,7 @@ mod tests {
             Column::words("", 0),
             Column::numbers("median", 0),
             Column::numbers("range", 2),
-            Column::words("ours is", 1),
+            Column::words("basis", 1),
             Column::numbers("never", 0),
         ]);
         grid.heading("elapsed time, s");
@@ -143,7 +143,7 @@ mod tests {
     fn columns_are_aligned_and_empty_ones_left_out() {
         assert_eq!(
             grid().text(80),
-            "           median    range ours is\n\
+            "           median    range basis\n\
              elapsed time, s\n\
              \x20 per-page   1.52\n\
              \x20 batched     1.1 1.05-1.2 predicted\n"

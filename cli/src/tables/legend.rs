@@ -43,7 +43,7 @@ impl Legend {
             }
             _ => basis.meaning(),
         };
-        let bases = self.bases.iter().map(|basis| format!("'{}': {}", basis.short_name(), meaning(basis)));
+        let bases = self.bases.iter().map(|basis| format!("'{}': {}", basis.word(), meaning(basis)));
         let small = self.faithful_from.map(|least| {
             format!(
                 "'small': ratios are known to be those of the paper's size only from scale {} on.",

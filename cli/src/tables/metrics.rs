@@ -2,6 +2,8 @@
 
 use ceasefire_experiments::{Basis, Comparison, Experiment, Latency, Repeats, Report};
 
+use crate::number::compact;
+
 /// A row: its value in a report, the published metrics that it corresponds to, and the condition for showing it.
 pub(super) struct Metric {
     pub(super) name: &'static str,
@@ -19,6 +21,8 @@ enum Shown {
     IfAny,
     /// As `IfAny`, and the whole run is measured: the value covers the programs' whole time.
     IfWhole,
+    /// All figures are asked for, or the paper has one, or runs differ in the value as shown: their time is not fixed.
+    IfNotFixed,
     /// The value is known, even if it is 0.
     IfKnown,
     /// The row is always shown.
@@ -51,17 +55,20 @@ impl Metric {
     /// Whether the row is shown for these runs: for `all`, or a headline, or a published figure that the model predicts.
     pub(super) fn is_shown(&self, experiment: &Experiment, runs: &[&Repeats], all: bool) -> bool {
         let reports = || runs.iter().flat_map(|runs| runs.all());
-        let any = |test: fn(f64) -> bool| reports().any(|report| test((self.value)(report)));
+        let any = |test: &dyn Fn(f64) -> bool| reports().any(|report| test((self.value)(report)));
         let paper = self.paper(runs[0].first());
         let is_headline = || {
             let modelled = |(name, _)| runs[0].basis(name, None) != Basis::Unmodelled;
             self.headline || paper.is_some_and(modelled)
         };
-        let is_something = || any(|value| value.abs() > 0.0) || paper.is_some();
+        let is_something = || any(&|value| value.abs() > 0.0) || paper.is_some();
+        let first = compact((self.value)(runs[0].first()));
+        let is_varied = || !experiment.windowed || any(&|value| compact(value) != first);
         let is_known = match self.shown {
             Shown::IfAny => is_something(),
             Shown::IfWhole => !experiment.windowed && is_something(),
-            Shown::IfKnown => any(|value| !value.is_nan()),
+            Shown::IfNotFixed => all || paper.is_some() || is_varied(),
+            Shown::IfKnown => any(&|value| !value.is_nan()),
             Shown::Always => true,
         };
         is_known && (all || is_headline())
@@ -93,7 +100,10 @@ fn per_mib(report: &Report, value: u64) -> f64 {
 }
 
 pub(super) const METRICS: &[Metric] = &[
-    metric("elapsed time, s", |report| report.elapsed_s).headline().published(&["elapsed", "runtime"]),
+    metric("elapsed time, s", |report| report.elapsed_s)
+        .headline()
+        .published(&["elapsed", "runtime"])
+        .shown(Shown::IfNotFixed),
     metric("user time, s", |report| report.user_s).published(&["user"]).shown(Shown::IfWhole),
     metric("system time, s", |report| report.system_s).published(&["system"]).shown(Shown::IfWhole),
     metric("operations per second", |report| report.operations_per_s)

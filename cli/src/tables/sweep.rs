@@ -7,7 +7,7 @@ use super::grid::{Column, Grid};
 use super::legend::Legend;
 use super::{framed, Look};
 use crate::number::{compact, difference, range, ratio, scale};
-use crate::results::{conditions, seeds, Case};
+use crate::results::{conditions, costs, distinction, seeds, Case};
 
 const COLUMNS: &[Column] = &[
     Column::numbers("threads", 0),
@@ -15,10 +15,10 @@ const COLUMNS: &[Column] = &[
     Column::words("mechanism", 0),
     Column::numbers("median", 0),
     Column::numbers("range", 2),
-    Column::numbers("ratio", 3),
+    Column::numbers("our ratio", 3),
     Column::numbers("paper", 0),
     Column::numbers("differs", 1),
-    Column::words("ours is", 1),
+    Column::words("basis", 1),
 ];
 
 /// The name of the published operations per second.
@@ -40,6 +40,7 @@ pub(super) fn block(cases: &[Case], look: Look) -> String {
     let (mut grid, mut legend) = (Grid::new(COLUMNS), Legend::of_sides());
     let mut before: Option<(usize, Option<&str>)> = None;
     let all: Vec<&Repeats> = cases.iter().map(|case| &case.runs).collect();
+    let is_own = all.iter().all(|runs| runs.first().published.is_empty());
     for runs in &all {
         let report = runs.first();
         let case = report.case();
@@ -51,13 +52,15 @@ pub(super) fn block(cases: &[Case], look: Look) -> String {
         let compared = baseline.filter(|_| !report.is_baseline());
         let mut row = vec![
             if is_new { report.threads.to_string() } else { String::new() },
-            if is_new { report.lru_drain.unwrap_or("-").to_owned() } else { String::new() },
+            if is_new { report.lru_drain.unwrap_or_default().to_owned() } else { String::new() },
             report.mechanism.to_owned(),
             rates.map_or("-".into(), |rates| compact(rates.median)),
             rates.map_or(String::new(), |rates| range(rates, compact)),
-            compared
-                .and_then(|before| runs.ratio(before, rate))
-                .map_or(String::new(), |own| ratio(Some(own.median))),
+            match compared.and_then(|before| runs.ratio(before, rate)) {
+                Some(own) => ratio(Some(own.median)),
+                None if is_own && report.is_baseline() => "baseline".into(),
+                None => String::new(),
+            },
         ];
         let published = report.side().and_then(|side| Some((side, runs.published(PUBLISHED)?.figure(side)?)));
         if let Some((side, paper)) = published {
@@ -65,9 +68,24 @@ pub(super) fn block(cases: &[Case], look: Look) -> String {
             legend.shows(basis);
             row.push(compact(paper));
             row.push(difference(rates.map(|rates| rates.median), paper));
-            row.push(basis.short_name().into());
+            row.push(basis.word().into());
         }
         grid.row(row);
     }
-    framed(&head, &grid, legend.lines(), cases, look)
+    let mut notes = legend.lines();
+    if !is_own {
+        // Without a paper, the summary tells them.
+        notes.extend(last_costs(&all));
+    }
+    framed(&head, &grid, notes, cases, look)
+}
+
+/// The costs in the last case, with its name.
+fn last_costs(all: &[&Repeats]) -> Vec<String> {
+    let reports: Vec<&Report> = all.iter().map(|runs| runs.first()).collect();
+    let last = reports[reports.len() - 1];
+    let of_it: Vec<&Repeats> =
+        all.iter().copied().filter(|runs| runs.first().case() == last.case()).collect();
+    let name = distinction(last, &reports).unwrap_or_default();
+    costs(&of_it).iter().map(|cost| format!("{name}, {cost}")).collect()
 }

@@ -15,7 +15,7 @@ const COLUMNS: &[Column] = &[
     Column::numbers("ours", 0),
     Column::numbers("9 of 10", 0),
     Column::words("paper is", 0),
-    Column::words("ours is", 1),
+    Column::words("basis", 1),
 ];
 
 /// The table, with a heading for each experiment.
@@ -36,7 +36,7 @@ pub(super) fn text(intervals: &Intervals, look: Look) -> String {
             ratio(Some(row.ours)),
             format!("{}-{}", ratio(Some(row.spread.low)), ratio(Some(row.spread.high))),
             row.place().to_owned(),
-            row.basis.map_or("", Basis::short_name).to_owned(),
+            row.basis.map_or("", Basis::word).to_owned(),
         ]);
     }
     let count = |is: &dyn Fn(&str) -> bool| {
@@ -44,9 +44,14 @@ pub(super) fn text(intervals: &Intervals, look: Look) -> String {
         predicted.filter(|row| is(row.place())).count()
     };
     let (all, inside) = (count(&|_| true), count(&|place| place == "in it"));
+    let of_papers = if intervals.rows.iter().any(|row| row.published.is_some()) {
+        format!(" Of {all} published ratios that nothing was fitted to or tuned by, {inside} lie in theirs.")
+    } else {
+        String::new()
+    };
     let note = format!(
         "Ratios to the baseline, on {} machines drawn from the ranges in the machine files; nine of ten lie in the \
-         interval. Of {all} published ratios that nothing was fitted to or tuned by, {inside} lie in theirs.",
+         interval.{of_papers}",
         intervals.draws
     );
     format!("\n{}\n{}\n", grid.text(look.width), wrapped(&note, look.width).join("\n"))

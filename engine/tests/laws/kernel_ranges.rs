@@ -406,18 +406,13 @@ fn play(m: &Machine, steps: &[Step]) -> Result<(), String> {
 }
 
 fn runner(cases: u32) -> TestRunner {
-    let config = Config {
-        cases: ceasefire_testing::cases(cases),
-        failure_persistence: None,
-        max_shrink_iters: 2000,
-        ..Config::default()
-    };
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 2000, ..Config::default() };
     let seed = TestRunner::deterministic().new_rng();
     TestRunner::new_with_rng(config, seed)
 }
 
 fn histories(machine: impl Fn() -> Machine) {
-    let played = runner(2000).run(&vec(step(), 1..60), |steps| {
+    let played = runner(ceasefire_testing::cases(2000)).run(&vec(step(), 1..60), |steps| {
         play(&machine().isolating([1, 2]), &steps).map_err(TestCaseError::fail)
     });
     played.unwrap_or_else(|found| panic!("{found}"));

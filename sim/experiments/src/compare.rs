@@ -1,5 +1,6 @@
 //! Comparing each run's figures with those that its paper published.
 
+use crate::experiment::Mechanism;
 use crate::published::{self, published, Basis, Caveat, Comparison, Row, Run, Side};
 use crate::run::Report;
 
@@ -16,7 +17,7 @@ impl Report {
             && self.case() == other.case()
     }
 
-    /// Whether its mechanism is the experiment's baseline.
+    /// Whether its mechanism is the one with which the others are compared.
     pub fn is_baseline(&self) -> bool {
         self.compared[0].name() == self.mechanism
     }
@@ -147,8 +148,18 @@ pub fn published_field(metric: &str) -> Option<&'static str> {
 }
 
 /// Adds the published figures to each report of a machine that comes with the program. Ratios are relative to the
-/// baseline run of the same experiment, machine, scale, seed, number of threads and listing of new pages.
+/// baseline run of the same experiment, machine, scale, seed, number of threads and listing of new pages. An experiment
+/// without published figures on its machine has no paper's baseline: the mechanism that ran first takes its place.
 pub fn compare(reports: &mut [Report]) {
+    let first = |report: &Report| {
+        let has_paper = published(report.experiment, report.built_in.unwrap_or_default()).next().is_some();
+        let first = reports.iter().find(|other| other.has_same_work(report)).filter(|_| !has_paper)?;
+        first.mechanism.parse().ok()
+    };
+    let firsts: Vec<Option<Mechanism>> = reports.iter().map(first).collect();
+    for (report, first) in reports.iter_mut().zip(firsts) {
+        report.compared[0] = first.unwrap_or(report.compared[0]);
+    }
     let baselines: Vec<Report> = reports.iter().filter(|report| report.is_baseline()).cloned().collect();
     for report in reports {
         let is_its = |baseline: &&Report| baseline.has_same_work(report) && baseline.seed == report.seed;
@@ -187,6 +198,24 @@ mod tests {
         assert_eq!(report.operations, 9);
         let full = report.at_full_size(&figure).expect("a known figure");
         assert!((full / (report.elapsed_s * 8.0 / plan.scale) - 1.0).abs() < 1e-9, "{full}");
+    }
+
+    #[test]
+    fn without_published_figures_the_first_mechanism_is_the_baseline() {
+        let experiment = crate::Experiment::find("mmap-read").expect("an experiment");
+        let machine = builtin("1-socket").expect("a listed name").expect("a valid file");
+        let plan = |mechanism, cpus| {
+            let machine = machine.with_cpus(cpus).expect("it has as many");
+            crate::Plan { mechanism, scale: 0.003, ..crate::Plan::new(experiment, machine) }
+        };
+        for (cpus, baseline) in [(machine.topology.cpu_count().into(), "per-page"), (2, "lazy")] {
+            let run = |mechanism| plan(mechanism, cpus).run(|_| ()).expect("a run");
+            let mut reports = [Mechanism::Lazy, Mechanism::PerPage].map(run);
+            compare(&mut reports);
+            let baselines: Vec<&str> =
+                reports.iter().filter(|report| report.is_baseline()).map(|report| report.mechanism).collect();
+            assert_eq!(baselines, [baseline], "{cpus} CPUs");
+        }
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Basis {
         Self::Altered,
     ];
 
-    /// The word for the basis.
+    /// The word for the basis in JSON and in tables of data.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Predicted => "predicted",
@@ -50,11 +50,10 @@ impl Basis {
         }
     }
 
-    /// The word for narrow columns and plots: `tuned` for `tuned in sight`.
-    pub const fn short_name(self) -> &'static str {
+    /// The word in texts and on pages: `tuned` for `tuned in sight`.
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Tuned => "tuned",
-            Self::Unmodelled => "no model",
             _ => self.name(),
         }
     }

@@ -165,7 +165,7 @@ pub struct Report {
     pub cpu_s: f64,
     /// The paper's figures, by metric.
     pub published: BTreeMap<&'static str, Comparison>,
-    /// The mechanism that the experiment compares its proposal with, and the proposal.
+    /// The mechanism with which the others are compared, and the paper's proposal.
     #[serde(skip)]
     pub compared: [Mechanism; 2],
     /// The smallest scale at which the experiment's ratios are known to be those of scale 1.
