@@ -83,7 +83,7 @@ fn a_calibration_of_another_computer_is_ignored_in_one_line() {
     let text = fs::read_to_string(&file).expect("readable");
     for (changed, reason) in [
         (text.replace("description = \"", "description = \"Other "), "it is of another computer (Other "),
-        (text.replace("[costs]", "[cost]"), "costs: missing"),
+        (text.replace("[costs.", "[cost."), "costs: missing"),
         ("x".to_owned(), "host.toml:1: "),
     ] {
         fs::write(&file, changed).expect("writable");
