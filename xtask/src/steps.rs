@@ -16,9 +16,10 @@ pub(crate) struct Time {
 impl Time {
     /// Runs `step`, and returns the time that it took.
     pub(crate) fn of<T>(step: impl FnOnce() -> T) -> (T, Self) {
-        let (start, before) = (Instant::now(), processor_time());
+        let used = || processor_time("self", Of::Ended);
+        let (start, before) = (Instant::now(), used());
         let result = step();
-        let processor = processor_time().zip(before).map(|(after, before)| after.saturating_sub(before));
+        let processor = used().zip(before).map(|(after, before)| after.saturating_sub(before));
         (result, Self { passed: start.elapsed(), processor })
     }
 }
@@ -65,17 +66,23 @@ impl Steps {
     }
 }
 
-/// The processor time of all commands that have ended, and of their commands.
-#[cfg(target_os = "linux")]
-fn processor_time() -> Option<Duration> {
-    let own = procfs::process::Process::myself().ok()?.stat().ok()?;
-    let ticks = u64::try_from(own.cutime + own.cstime).ok()?;
-    Some(Duration::from_millis(ticks * 1000 / procfs::ticks_per_second()))
+/// Whose processor time, by the place of its two numbers after the name in `/proc/PROCESS/stat` (proc(5)).
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Of {
+    /// Of all threads of the process.
+    Itself = 11,
+    /// Of its children that have ended, and of theirs.
+    Ended = 13,
 }
 
-#[cfg(not(target_os = "linux"))]
-fn processor_time() -> Option<Duration> {
-    None
+/// A processor time. None where the host does not say.
+pub(crate) fn processor_time(process: &str, of: Of) -> Option<Duration> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name may have blanks, and ends with a parenthesis.
+    let (_, fields) = text.rsplit_once(')')?;
+    let ticks = fields.split_whitespace().skip(of as usize).take(2).map(|field| field.parse::<u64>().ok());
+    // Hundredths of a second, on every architecture of today.
+    Some(Duration::from_millis(ticks.sum::<Option<u64>>()? * 10))
 }
 
 #[cfg(test)]

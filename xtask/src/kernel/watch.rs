@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::protocol::{Ending, Line};
 use crate::failure::{self, Failure};
+use crate::steps::{processor_time, Of};
 
 /// From one look at the emulator to the next, if it prints nothing.
 const LOOK: Duration = Duration::from_secs(1);
@@ -73,7 +74,7 @@ pub(super) fn watch(
         thread::spawn(move || read(serial, &sender));
     }
     let mut record = Record::new();
-    let now = || (start.elapsed(), processor_time(qemu.0.id()));
+    let now = || (start.elapsed(), processor_time(&qemu.0.id().to_string(), Of::Itself));
     let stopped = loop {
         if let Some(ending) = record.overdue(now(), limits) {
             break Some(ending);
@@ -152,18 +153,6 @@ fn read(stream: impl Read, sender: &Sender<String>) {
         }
         bytes.clear();
     }
-}
-
-/// The processor time that all threads of a process have used; none where the host does not tell.
-#[cfg(target_os = "linux")]
-fn processor_time(process: u32) -> Option<Duration> {
-    let used = procfs::process::Process::new(process.try_into().ok()?).ok()?.stat().ok()?;
-    Some(Duration::from_millis((used.utime + used.stime) * 1000 / procfs::ticks_per_second()))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn processor_time(_: u32) -> Option<Duration> {
-    None
 }
 
 #[cfg(test)]
@@ -280,12 +269,12 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn time_is_counted_while_a_process_works() {
-        let used = || processor_time(std::process::id()).expect("a process may see its own time");
+        let used = || processor_time("self", Of::Itself).expect("a process may see its own time");
         let before = used();
         while used() == before {
             std::hint::spin_loop();
         }
         assert!(used() > before);
-        assert_eq!(processor_time(u32::MAX), None);
+        assert_eq!(processor_time("no-process", Of::Itself), None);
     }
 }
