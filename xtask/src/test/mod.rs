@@ -16,7 +16,7 @@ use crate::failure::{self, Failure};
 use crate::kernel::build::{ensure_target, sized};
 use crate::linux::source;
 use crate::steps::Steps;
-use crate::workspace::{Variant, Workspace, COMMAND};
+use crate::workspace::{self, Variant, Workspace, COMMAND};
 use crate::{bench, kernel, nightly, page, python};
 
 /// The bare-metal targets that prove `no_std`: they have no `std` to link against by accident.
@@ -35,6 +35,9 @@ const RUNS: [&str; 3] = [
 /// The variable of the environment that cuts the random searches of tests short (`ceasefire_testing::cases`).
 const SHORT: &str = "CEASEFIRE_SHORT";
 
+/// The program of the engine's models for loom.
+const LOOM: &str = "loom";
+
 /// The checks to make.
 #[derive(Debug, clap::Parser)]
 pub(crate) struct Options {
@@ -52,13 +55,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let mut steps = Steps::default();
     let result = match &options.package {
         Some(name) => package(&workspace, &mut steps, name),
-        None => quick(&workspace, &mut steps, options.all).and_then(|()| {
-            if options.all {
-                rest(&workspace, &mut steps)
-            } else {
-                Ok(())
-            }
-        }),
+        None if options.all => lints(&workspace, &mut steps)
+            .and_then(|()| whole(&workspace, &mut steps))
+            .and_then(|()| rest(&workspace, &mut steps)),
+        None => lints(&workspace, &mut steps).and_then(|()| short(&workspace, &mut steps)),
     };
     print!("{}", steps.table());
     result.map(|()| println!("==> all steps passed"))
@@ -76,8 +76,8 @@ fn package(workspace: &Workspace, steps: &mut Steps, name: &str) -> Result<(), F
     steps.take("tests", || run(workspace.variant(Variant::Sabotage, &tests).env(SHORT, "1")))
 }
 
-/// The checks that tell most. `whole` leaves the random searches at their length.
-fn quick(workspace: &Workspace, steps: &mut Steps, whole: bool) -> Result<(), Failure> {
+/// Format, texts and lints.
+fn lints(workspace: &Workspace, steps: &mut Steps) -> Result<(), Failure> {
     let run = |command: &mut Command| failure::run(command);
     tools::components()?;
     steps.take("format", || {
@@ -90,17 +90,28 @@ fn quick(workspace: &Workspace, steps: &mut Steps, whole: bool) -> Result<(), Fa
         links::check(workspace)?;
         named_tests::check(workspace)
     })?;
-    steps.take("clippy", || run(&mut workspace.cargo("clippy --workspace --all-targets -- -D warnings")))?;
-    // Without the cfg the tests that remove a guard are not there, and all others are compiled by the step before.
+    steps.take("clippy", || run(&mut workspace.cargo("clippy --workspace --all-targets -- -D warnings")))
+}
+
+/// Every test, with its searches whole.
+fn whole(workspace: &Workspace, steps: &mut Steps) -> Result<(), Failure> {
+    tests(workspace, steps, "test --workspace", None)
+}
+
+/// Every test with its random searches cut short, but for loom's models, which are searched whole or not at all.
+fn short(workspace: &Workspace, steps: &mut Steps) -> Result<(), Failure> {
+    let programs: Vec<String> =
+        workspace.tests().filter(|name| *name != LOOM).map(|name| format!("--test {name}")).collect();
+    tests(workspace, steps, &format!("test --workspace --lib --bins {}", programs.join(" ")), Some("1"))?;
+    let mut examples = workspace.variant(Variant::Sabotage, "test --workspace --doc");
+    steps.take("tests in documentation", || failure::run(&mut examples))
+}
+
+/// Builds the tests of a command and then runs them. Without the cfg those that remove a guard would not be there.
+fn tests(workspace: &Workspace, steps: &mut Steps, line: &str, short: Option<&str>) -> Result<(), Failure> {
     let sabotaged = |line: &str| workspace.variant(Variant::Sabotage, line);
-    steps.take("tests, built", || run(&mut sabotaged("test --workspace --no-run")))?;
-    steps.take("tests", || {
-        let mut tests = sabotaged("test --workspace");
-        if !whole {
-            tests.env(SHORT, "1");
-        }
-        run(&mut tests)
-    })
+    steps.take("tests, built", || failure::run(&mut sabotaged(&format!("{line} --no-run"))))?;
+    steps.take("tests", || failure::run(sabotaged(line).envs(short.map(|value| (SHORT, value)))))
 }
 
 /// All other checks.
@@ -191,7 +202,7 @@ fn oldest_rust(workspace: &Workspace) -> Result<(), Failure> {
     let version = version.ok_or_else(|| Failure::new("the engine's manifest has no rust-version"))?;
     // rustup would take the bare number for the last release of the line.
     let toolchain = format!("{version}.0");
-    tools::toolchain(&toolchain)?;
+    workspace::toolchain(&toolchain, &["rustc"], &[])?;
     let mut command = Command::new("rustc");
     command.arg(format!("+{toolchain}")).args([
         "--edition",

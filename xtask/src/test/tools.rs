@@ -13,14 +13,6 @@ pub(super) fn components() -> Result<(), Failure> {
     failure::run(Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]))
 }
 
-/// A toolchain of that version.
-pub(super) fn toolchain(version: &str) -> Result<(), Failure> {
-    if succeeds(Command::new("rustc").args([&format!("+{version}"), "--version"])) {
-        return Ok(());
-    }
-    failure::run(Command::new("rustup").args(["toolchain", "install", version, "--profile", "minimal"]))
-}
-
 /// A Python that can make virtual environments, which Debian packs separately.
 pub(super) fn python() -> Result<(), Failure> {
     if succeeds(Command::new("python3").args(["-c", "import venv, ensurepip"])) {
