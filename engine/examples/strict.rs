@@ -88,7 +88,7 @@ unsafe impl Platform for Kernel {
         }
     }
     fn now(&self) -> u64 {
-        0 // Only lazy debts and broadcasts need a clock.
+        0 // Only batches, lazy debts and broadcasts read the clock.
     }
 }
 // ANCHOR_END: platform

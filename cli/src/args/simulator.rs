@@ -66,7 +66,7 @@ pub(crate) struct Manner {
     /// The seed of all random choices of the first run
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
     pub(crate) seed: u64,
-    /// The number of runs of each case, with seed after seed; the tables show median and range [default: 1, 3 or 5, as
+    /// The number of runs of each case, with seed after seed; the tables show median and range [default: 1 to 5, as
     /// `list experiments` says; 1 with --trace]
     #[arg(long, value_name = "N", value_parser = some)]
     pub(crate) repeats: Option<u16>,
