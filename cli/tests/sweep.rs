@@ -123,7 +123,7 @@ fn a_prediction_has_an_interval() {
         "--repeats",
         "1",
         "--draw",
-        "uncertainty=5",
+        "uncertainty=3",
     ];
     let all = json(&arguments);
     assert_eq!(all["uncertainty"]["failed"], 0);
@@ -131,7 +131,7 @@ fn a_prediction_has_an_interval() {
     let pages = rows.iter().find(|row| row["metric"] == "pages_migrated_per_second").expect("a row");
     let number = |name: &str| pages[name].as_f64().expect("a number");
     assert!(number("low") < number("median") && number("median") < number("high"), "{pages}");
-    assert_eq!((pages["draws"].as_u64(), pages["label"].as_str()), (Some(5), Some("predicted")));
+    assert_eq!((pages["draws"].as_u64(), pages["label"].as_str()), (Some(3), Some("predicted")));
     let ours: Vec<f64> = all["results"]
         .as_array()
         .expect("a list")
