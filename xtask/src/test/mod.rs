@@ -35,8 +35,11 @@ const RUNS: [&str; 3] = [
 /// The variable of the environment that cuts the random searches of tests short (`ceasefire_testing::cases`).
 const SHORT: &str = "CEASEFIRE_SHORT";
 
-/// The program of the engine's models for loom.
-const LOOM: &str = "loom";
+/// The tests with random searches, and loom's models.
+const SEARCHES: [&str; 2] = [
+    "test --workspace --test laws --test manager --test model --test loom",
+    "test --workspace --lib -- random_programs_break_no_rule every_scenario_holds_with_its_guards",
+];
 
 /// The checks to make.
 #[derive(Debug, clap::Parser)]
@@ -55,10 +58,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let mut steps = Steps::default();
     let result = match &options.package {
         Some(name) => package(&workspace, &mut steps, name),
-        None if options.all => lints(&workspace, &mut steps)
-            .and_then(|()| whole(&workspace, &mut steps))
-            .and_then(|()| rest(&workspace, &mut steps)),
-        None => lints(&workspace, &mut steps).and_then(|()| short(&workspace, &mut steps)),
+        None if options.all => quick(&workspace, &mut steps).and_then(|()| rest(&workspace, &mut steps)),
+        None => quick(&workspace, &mut steps),
     };
     print!("{}", steps.table());
     result.map(|()| println!("==> all steps passed"))
@@ -76,8 +77,9 @@ fn package(workspace: &Workspace, steps: &mut Steps, name: &str) -> Result<(), F
     steps.take("tests", || run(workspace.variant(Variant::Sabotage, &tests).env(SHORT, "1")))
 }
 
-/// Format, texts and lints.
-fn lints(workspace: &Workspace, steps: &mut Steps) -> Result<(), Failure> {
+/// The checks that tell most: format, texts, lints, and every test with its random searches cut short, but for loom's
+/// models, which are searched whole or not at all.
+fn quick(workspace: &Workspace, steps: &mut Steps) -> Result<(), Failure> {
     let run = |command: &mut Command| failure::run(command);
     tools::components()?;
     steps.take("format", || {
@@ -90,35 +92,26 @@ fn lints(workspace: &Workspace, steps: &mut Steps) -> Result<(), Failure> {
         links::check(workspace)?;
         named_tests::check(workspace)
     })?;
-    steps.take("clippy", || run(&mut workspace.cargo("clippy --workspace --all-targets -- -D warnings")))
-}
-
-/// Every test, with its searches whole.
-fn whole(workspace: &Workspace, steps: &mut Steps) -> Result<(), Failure> {
-    tests(workspace, steps, "test --workspace", None)
-}
-
-/// Every test with its random searches cut short, but for loom's models, which are searched whole or not at all.
-fn short(workspace: &Workspace, steps: &mut Steps) -> Result<(), Failure> {
-    let programs: Vec<String> =
-        workspace.tests().filter(|name| *name != LOOM).map(|name| format!("--test {name}")).collect();
-    tests(workspace, steps, &format!("test --workspace --lib --bins {}", programs.join(" ")), Some("1"))?;
-    let mut examples = workspace.variant(Variant::Sabotage, "test --workspace --doc");
-    steps.take("tests in documentation", || failure::run(&mut examples))
-}
-
-/// Builds the tests of a command and then runs them. Without the cfg those that remove a guard would not be there.
-fn tests(workspace: &Workspace, steps: &mut Steps, line: &str, short: Option<&str>) -> Result<(), Failure> {
+    steps.take("clippy", || run(&mut workspace.cargo("clippy --workspace --all-targets -- -D warnings")))?;
+    let programs = workspace.tests().filter(|name| *name != "loom");
+    let programs: Vec<String> = programs.map(|name| format!("--test {name}")).collect();
+    let tests = format!("test --workspace --lib --bins {}", programs.join(" "));
+    // Without the cfg the tests that remove a guard are not there, and all others are compiled by the step before.
     let sabotaged = |line: &str| workspace.variant(Variant::Sabotage, line);
-    steps.take("tests, built", || failure::run(&mut sabotaged(&format!("{line} --no-run"))))?;
-    steps.take("tests", || failure::run(sabotaged(line).envs(short.map(|value| (SHORT, value)))))
+    steps.take("tests, built", || run(&mut sabotaged(&format!("{tests} --no-run"))))?;
+    steps.take("tests", || run(sabotaged(&tests).env(SHORT, "1")))?;
+    steps.take("tests in documentation", || run(&mut sabotaged("test --workspace --doc")))
 }
 
 /// All other checks.
 fn rest(workspace: &Workspace, steps: &mut Steps) -> Result<(), Failure> {
     let run = |command: &mut Command| failure::run(command);
+    steps.take("searches of tests, whole", || {
+        // With the examples, which are built here as the tests are.
+        run(&mut workspace.variant(Variant::Sabotage, "test --workspace --examples --no-run"))?;
+        SEARCHES.iter().try_for_each(|line| run(&mut workspace.variant(Variant::Sabotage, line)))
+    })?;
     steps.take("examples", || {
-        // The tests have built them. Cargo would build each package by itself, with fewer features of its dependencies.
         EXAMPLES.into_iter().try_for_each(|example| run(&mut Command::new(workspace.tested_example(example))))
     })?;
     // Each step that runs the program runs the one that the tests have built: an optimised build would take minutes.
