@@ -35,11 +35,6 @@ macro_rules! guards {
             /// All guards.
             #[cfg_attr(not(ceasefire_sabotage), allow(dead_code, unreachable_pub))]
             pub const ALL: [Self; [$(stringify!($name)),+].len()] = [$(Self::$name),+];
-
-            /// The bit of the guard in `Removed`.
-            const fn bit(self) -> u64 {
-                1 << self as u64
-            }
         }
     };
 }
@@ -178,7 +173,7 @@ guards! {
 // ANCHOR_END: guards
 }
 
-/// The guards that were removed, each by its bit. Without the cfg it takes no memory.
+/// The guards that were removed, a bit for the number of each. Without the cfg it takes no memory.
 ///
 /// It is public for crates above the engine that have guards of their own.
 #[doc(hidden)]
@@ -195,7 +190,7 @@ impl Removed {
         )
     }
 
-    /// Whether the guard with this bit stands.
+    /// Whether the guard with this number stands.
     #[cfg(not(ceasefire_sabotage))]
     #[allow(clippy::unused_self)]
     #[inline]
@@ -203,17 +198,17 @@ impl Removed {
         true
     }
 
-    /// Whether the guard with this bit stands.
+    /// Whether the guard with this number stands.
     #[cfg(ceasefire_sabotage)]
     #[inline]
     pub fn stands(&self, guard: u64) -> bool {
-        self.0.load(Ordering::Relaxed) & guard == 0
+        (self.0.load(Ordering::Relaxed) >> guard) & 1 == 0
     }
 
-    /// Removes the guard with this bit.
+    /// Removes the guard with this number.
     #[cfg(ceasefire_sabotage)]
     pub fn remove(&self, guard: u64) {
-        self.0.fetch_or(guard, Ordering::Relaxed);
+        self.0.fetch_or(1 << guard, Ordering::Relaxed);
     }
 }
 
@@ -221,7 +216,7 @@ impl<P: Platform> Engine<P> {
     /// Removes `guard` for the rest of this engine's life.
     #[cfg(ceasefire_sabotage)]
     pub fn remove_guard(&self, guard: Guard) {
-        self.removed.remove(guard.bit());
+        self.removed.remove(guard as u64);
     }
 
     /// Whether a guard stands. Never inlined with the cfg: its symbol is in every program that asks for a guard and was
@@ -229,6 +224,6 @@ impl<P: Platform> Engine<P> {
     #[cfg_attr(ceasefire_sabotage, inline(never))]
     #[cfg_attr(not(ceasefire_sabotage), inline)]
     pub(crate) fn guarded(&self, guard: Guard) -> bool {
-        self.removed.stands(guard.bit())
+        self.removed.stands(guard as u64)
     }
 }

@@ -48,7 +48,7 @@ impl<P: Machine> Memory<P> {
     /// Removes `guard` for the rest of this memory manager's life.
     #[cfg(ceasefire_sabotage)]
     pub fn remove_guard(&self, guard: Guard) {
-        self.removed.remove(guard.bit());
+        self.removed.remove(guard as u64);
     }
 
     /// Whether a guard stands. Never inlined with the cfg: its symbol is in every program that asks for a guard and was
@@ -56,6 +56,6 @@ impl<P: Machine> Memory<P> {
     #[cfg_attr(ceasefire_sabotage, inline(never))]
     #[cfg_attr(not(ceasefire_sabotage), inline)]
     pub(crate) fn guarded(&self, guard: Guard) -> bool {
-        self.removed.stands(guard.bit())
+        self.removed.stands(guard as u64)
     }
 }
