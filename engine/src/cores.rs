@@ -29,7 +29,7 @@ pub const fn asid(number: u16) -> Asid {
 
 /// Whether any guard of the engine was removed.
 pub fn is_whole<P: Platform>(engine: &Engine<P>) -> bool {
-    engine.removed.stands(u64::MAX)
+    engine.removed.is_empty()
 }
 
 /// The order of `Engine::retag`: the CPU runs `space` under an ASID, its own or a global one, once it has loaded the

@@ -205,6 +205,12 @@ impl Removed {
         (self.0.load(Ordering::Relaxed) >> guard) & 1 == 0
     }
 
+    /// Whether every guard stands.
+    #[cfg(ceasefire_checked)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+
     /// Removes the guard with this number.
     #[cfg(ceasefire_sabotage)]
     pub fn remove(&self, guard: u64) {
