@@ -88,11 +88,11 @@ impl Workspace {
         self.target.join("debug/examples").join(name)
     }
 
-    /// Builds one example in release mode and returns the path of the program.
+    /// Builds one example for measuring and returns the path of the program.
     pub(crate) fn example(&self, package: &str, name: &str) -> Result<PathBuf, Failure> {
-        let mut build = self.cargo(&format!("build --release --quiet --package {package} --example {name}"));
+        let mut build = self.cargo(&format!("build --profile dist --quiet --package {package} --example {name}"));
         failure::output(build.stderr(std::process::Stdio::inherit()))?;
-        Ok(self.target.join("release/examples").join(name))
+        Ok(self.target.join("dist/examples").join(name))
     }
 
     pub(crate) fn package(&self, name: &str) -> Result<&Value, Failure> {
