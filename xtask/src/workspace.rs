@@ -90,7 +90,8 @@ impl Workspace {
 
     /// Builds one example for measuring and returns the path of the program.
     pub(crate) fn example(&self, package: &str, name: &str) -> Result<PathBuf, Failure> {
-        let mut build = self.cargo(&format!("build --profile dist --quiet --package {package} --example {name}"));
+        let mut build =
+            self.cargo(&format!("build --profile dist --quiet --package {package} --example {name}"));
         failure::output(build.stderr(std::process::Stdio::inherit()))?;
         Ok(self.target.join("dist/examples").join(name))
     }
