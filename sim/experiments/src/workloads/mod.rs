@@ -57,7 +57,7 @@ workloads! {
     file "mmap-read" in Overview { scale: 1.0 / 256.0, repeats: 2 };
     rust migrate;
     rust tiered_inference;
-    file "tlb-flush2" in Overview { scale: 1.0 / 256.0, repeats: 3 };
+    file "tlb-flush2" in Overview { scale: 1.0 / 256.0, repeats: 2 };
     file "tlb-flush2-processes";
     file "write-heavy";
     rust fork_heavy;
