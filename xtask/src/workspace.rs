@@ -103,14 +103,6 @@ impl Workspace {
             .ok_or_else(|| Failure::new(format!("the workspace has no package `{name}`")))
     }
 
-    /// The names of the programs of tests in the packages' folders `tests`.
-    pub(crate) fn tests(&self) -> impl Iterator<Item = &str> {
-        let members = self.packages.iter().filter(|package| package["source"].is_null());
-        let targets = members.flat_map(|package| package["targets"].as_array().into_iter().flatten());
-        let is_test = |target: &&Value| target["kind"][0] == "test";
-        targets.filter(is_test).filter_map(|target| target["name"].as_str())
-    }
-
     /// The name of the workspace's package that has this name, or whose folder has it.
     pub(crate) fn member(&self, name: &str) -> Result<String, Failure> {
         let members = || self.packages.iter().filter(|package| package["source"].is_null());
