@@ -18,6 +18,8 @@ mod port;
 mod unmodelled;
 mod written;
 
+use std::fmt::Write as _;
+
 pub use port::Unread;
 pub use unmodelled::{BARRIERS, PROPERTIES};
 
@@ -73,7 +75,8 @@ impl Test {
         let path = self.sequence.split('.').next().unwrap_or_default();
         let form = path.split_once('-').map_or("", |(_, form)| form);
         let is_another = form.contains("E1") && !form.starts_with("VAE1");
-        !is_another && !self.sequence.ends_with(".other")
+        let by_a_third = self.sequence.rsplit('.').next() == Some("other");
+        !is_another && !by_a_third
     }
 }
 
@@ -151,7 +154,7 @@ fn test(
     for (process, at, form) in changes {
         let line = &written.processes[*process][*at];
         let form = form.as_deref().unwrap_or("removed").split([',', '[']).next().unwrap_or_default();
-        name += &format!("+{}-{form}", line.place.as_deref().unwrap_or_default());
+        let _ = write!(name, "+{}-{form}", line.place.as_deref().unwrap_or_default());
     }
     let name = name.replace(": ", ".").replace("::", ".").replace(' ', ".");
     let place = changes.first().and_then(|(process, at, _)| written.processes[*process][*at].place.clone());

@@ -75,17 +75,17 @@ impl Written {
 
     /// The same with some instructions weaker or removed.
     pub(crate) fn with(&self, changes: &[(usize, usize, Option<String>)]) -> Self {
-        let mut changed = self.clone();
+        let mut weaker = self.clone();
         // From the last on, so that a removal moves none that is still to change.
         let mut changes: Vec<_> = changes.iter().collect();
         changes.sort_by_key(|(process, at, _)| std::cmp::Reverse((*process, *at)));
         for (process, at, form) in changes {
             match form {
-                Some(text) => changed.processes[*process][*at].text.clone_from(text),
-                None => drop(changed.processes[*process].remove(*at)),
+                Some(text) => weaker.processes[*process][*at].text.clone_from(text),
+                None => drop(weaker.processes[*process].remove(*at)),
             }
         }
-        changed
+        weaker
     }
 
     /// The test's text, under a name.

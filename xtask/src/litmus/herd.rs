@@ -100,7 +100,7 @@ impl Herd {
                 let runs: Vec<_> = shares.into_iter().map(run).collect();
                 runs.into_iter().map(|run| run.join().expect("a worker ends")).collect::<Result<Vec<_>, _>>()
             })?;
-            found.iter().for_each(|text| verdicts.extend(observations(text)));
+            verdicts.extend(found.iter().flat_map(|text| observations(text)));
         }
         let missing = tests.iter().find(|test| !verdicts.contains_key(&test.name));
         ensure!(missing.is_none(), new, "herd7 gave no verdict on {}", missing.map_or("", |test| &test.name));
