@@ -182,6 +182,17 @@ mod tests {
         assert!(tests.len() >= 1000, "{}", tests.len());
     }
 
+    /// An outcome that no execution can have would prove nothing.
+    #[test]
+    fn every_sequence_has_its_outcome_in_some_weaker_form() {
+        let tests = all();
+        for written in tests.iter().filter(|test| test.name == test.sequence) {
+            let mut weaker =
+                tests.iter().filter(|test| test.sequence == written.name && test.place.is_some());
+            assert!(weaker.any(|test| test.expected == Verdict::Sometimes), "{}", written.name);
+        }
+    }
+
     #[test]
     fn every_exception_is_of_a_test() {
         let mut used = BTreeSet::new();

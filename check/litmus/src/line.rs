@@ -100,6 +100,11 @@ pub(crate) fn weaker(text: &str) -> Vec<Option<String>> {
             std::iter::once(None).chain(local.map(Some)).collect()
         }
         "DC" | "IC" | "STR" => vec![None],
+        // An exchange that only reads.
+        "SWPAL" => {
+            let read = operands.split_once(',').map(|(_, read)| format!("LDR {read}"));
+            vec![read]
+        }
         "STLR" => replaced("STR"),
         "LDAR" => replaced("LDR"),
         _ => Vec::new(),

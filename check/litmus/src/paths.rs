@@ -407,16 +407,6 @@ fn roots() -> Result<Vec<Written>, Unread> {
 /// New translations, more rights, CPUs that start, and the processor's promise for clean entries.
 fn others() -> Result<Vec<Written>, Unread> {
     let start = [scene(["STR W8,[X6]"]), port(&PSCI, "start", "")?, scene(["STR W4,[X3]"])].concat();
-    let clean = |name: &str, at_first: &'static str, bad: &str| Written {
-        name: name.to_owned(),
-        promise: "MarksAtomic",
-        model: Model::VirtualMemory,
-        manages: Some("P1"),
-        memory: at_first,
-        changed: "(oa:PA(x),valid:0)",
-        processes: vec![scene(["SWPAL X12,X19,[X11]"]), scene(["STR W8,[X1]"])],
-        bad: bad.to_owned(),
-    };
     let publish = |name: &str, code: Vec<Line>| Written {
         name: name.to_owned(),
         promise: "WalksFollow",
@@ -469,10 +459,16 @@ fn others() -> Result<Vec<Written>, Unread> {
             processes: vec![start, scene(["LDR W2,[X3]", "DSB ISH", "ISB", "LDR W7,[X6]"])],
             bad: "1:X2=1 /\\ 1:X7=0".to_owned(),
         },
-        clean(
-            "clean-store.no-flush",
-            "int x=1; [PTE(x)]=(oa:PA(x),db:0,dbm:1);",
-            "0:X19=(oa:PA(x),db:0,dbm:1) /\\ [x]=2",
-        ),
+        // The entry was clean when it was taken away: no store has landed, and none lands.
+        Written {
+            name: "clean-store.no-flush".to_owned(),
+            promise: "MarksAtomic",
+            model: Model::VirtualMemory,
+            manages: Some("P1"),
+            memory: "int x=1; [PTE(x)]=(oa:PA(x),db:0,dbm:1);",
+            changed: "(oa:PA(x),valid:0)",
+            processes: vec![engine("Gather::clear", ["SWPAL X12,X19,[X11]"]), scene(["STR W8,[X1]"])],
+            bad: "0:X19=(oa:PA(x),db:0,dbm:1) /\\ [x]=2".to_owned(),
+        },
     ])
 }
