@@ -6,7 +6,7 @@
 //! a frame is read after its reuse, or an access succeeds after the call that forbids it has returned.
 //!
 //! - `port` reads the instructions from the kernel's sources, `line` gives each weaker forms in turn.
-//! - `paths` puts them into scenes, and `written` writes them for herd.
+//! - `scene` has what a flush makes safe, `paths` the flush paths in their scenes, and `written` writes them for herd.
 //! - The verdict of each test follows from one rule: as written never, with any instruction weaker sometimes. It has
 //!   the `exceptions` of one table.
 //! - `unmodelled` lists the barriers and the properties that no test can have.
@@ -15,6 +15,7 @@ mod exceptions;
 mod line;
 mod paths;
 mod port;
+mod scene;
 mod unmodelled;
 mod written;
 
