@@ -8,7 +8,7 @@ use crate::line::Line;
 ///
 /// `x` is the page that is flushed, `y` an alias of its frame or another frame, `z` another page; `f`, `g` and `h` are
 /// flags.
-const AT_FIRST: [(&str, &str); 15] = [
+const AT_FIRST: [(&str, &str); 14] = [
     ("1", "x"),
     ("3", "f"),
     ("4", "1"),
@@ -23,7 +23,6 @@ const AT_FIRST: [(&str, &str); 15] = [
     ("15", "(oa:PA(z),valid:0)"),
     ("16", "z"),
     ("20", "h"),
-    ("22", "0"),
 ];
 
 /// Stands for [`Written::changed`].
