@@ -17,7 +17,7 @@
 //! A machine provides the engine's [`Platform`](ceasefire::Platform) and [`Machine`]. The same code runs on the
 //! simulator, in a kernel, and on plain threads in the tests.
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![warn(unreachable_pub)]
 
 extern crate alloc;

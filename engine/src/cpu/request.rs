@@ -32,12 +32,9 @@ pub(crate) enum Posted {
 }
 
 impl Inbox {
+    /// The inbox of a CPU that has not come online yet.
     pub(crate) const fn new() -> Self {
-        Self {
-            interrupted: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            from: AtomicCpuSet::new(),
-        }
+        Self { interrupted: AtomicBool::new(false), closed: AtomicBool::new(true), from: AtomicCpuSet::new() }
     }
 
     /// Posts a request.

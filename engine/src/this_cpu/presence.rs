@@ -36,8 +36,8 @@ impl<P: Platform> Engine<P> {
     /// Brings this CPU online, for the first time or again: it invalidates all entries that the CPU holds and opens its
     /// inbox.
     ///
-    /// Call it before the CPU runs a space. If a CPU that went [offline](Engine::offline) switches to a space without
-    /// it, the switch does the same.
+    /// Call it before the CPU uses a kernel range that may be flushed, and before it runs a space. The first switch to a
+    /// space does the same if it was not called, on a new CPU and on one that went [offline](Engine::offline).
     ///
     /// Before it returns, the CPU must use no kernel range that [`Engine::flush_kernel`] may have flushed meanwhile.
     pub fn online(&self) {
@@ -47,6 +47,7 @@ impl<P: Platform> Engine<P> {
     /// Makes the CPU's record true again: it holds no entry. Then opens its inbox.
     #[cold]
     pub(super) fn arrive(&self, id: CpuId, cpu: &Cpu<P::Space>, own: &mut Own<P::Space>) {
+        self.assert_alone(id, cpu);
         // The entries left behind are older than any slot records, and ASIDs may have changed owners.
         own.slots = Slots::new();
         // R1, R3, R4

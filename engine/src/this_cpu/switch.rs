@@ -113,12 +113,7 @@ impl<P: Platform> Engine<P> {
             self.arrive(id, cpu, own);
         }
         self.assert_own(space);
-        // A checker would take the look for an access of the protocol.
-        #[cfg(not(ceasefire_checked))]
-        debug_assert!(
-            self.kernel.reaches(id),
-            "{id:?} runs a space and was never brought online: call `Engine::online`"
-        );
+        self.assert_alone(id, cpu);
         // Either order: a CPU that arrives holds no entry, and reads the space's generation afterwards.
         // R1, R3
         if self.guarded(Guard::Switching) {

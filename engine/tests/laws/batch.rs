@@ -514,7 +514,7 @@ fn pages_that_wait_for_a_permit_stay_until_they_have_it() {
         Batch::new(&m, Schedule::Batched, |page: Owed<u64>| out.borrow_mut().push(*page.get()));
     for page in 1..=3 {
         let mut unmapping = batch.take(page);
-        unmapping.clear(&TableLock(p.clone()), page * PAGE, PageSize::KIB_4, || Entry::DIRTY);
+        unmapping.clear(&TableLock(p.clone()), page * PAGE, PageSize::KIB_4, |_| Entry::DIRTY);
         if page == 2 {
             unmapping.hold();
         } else {
@@ -541,7 +541,7 @@ fn pages_whose_permit_was_not_taken_come_out_flushed() {
     });
     for page in 1..=3 {
         let mut unmapping = batch.take(page);
-        unmapping.clear(&TableLock(p.clone()), page * PAGE, PageSize::KIB_4, || Entry::DIRTY);
+        unmapping.clear(&TableLock(p.clone()), page * PAGE, PageSize::KIB_4, |_| Entry::DIRTY);
         unmapping.withhold();
     }
     assert_eq!(*out.borrow(), [1], "there was no room for the third");

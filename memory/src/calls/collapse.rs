@@ -5,7 +5,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::{Gather, PageSize};
+use ceasefire::{Gather, PageSize, Place};
 
 use crate::address::{FrameNumber, HUGE_FRAMES, PAGE_BYTES};
 use crate::calls::zap::Held;
@@ -87,11 +87,13 @@ impl<P: Machine> Memory<P> {
         let number = huge.into_number();
         {
             let above = self.lock_table(space, above, PageSize::MIB_2);
-            let mut room = [None];
+            let mut room = [Place::EMPTY];
             let mut gather: Gather<'_, P, Held, _> =
                 Gather::new(&self.engine, space.coherence(), &mut room, |held| self.release(held));
-            gather.unlink(base, PageSize::KIB_4, || self.set_table(&above, base, Entry::NONE));
-            gather.hold(Held::Table(table));
+            gather.unlink(base, PageSize::KIB_4, || {
+                self.set_table(&above, base, Entry::NONE);
+                Some(Held::Table(table))
+            });
             gather.finish();
             for (to, page) in huge_frames(number).zip(&pages) {
                 match page {
@@ -151,7 +153,8 @@ impl<P: Machine> Memory<P> {
         let mut gather: Gather<'_, P, (), _> = Gather::new(&self.engine, space.coherence(), &mut [], drop);
         let mut changes = gather.under(leaf);
         for address in addresses() {
-            let old = clear(&mut changes, address);
+            // The pages were taken above, and stay.
+            let old = clear(&mut changes, address, |_| None);
             self.unmapped_frame(old);
         }
         drop(changes);

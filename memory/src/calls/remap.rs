@@ -198,8 +198,7 @@ impl<P: Machine> Memory<P> {
             let (floor, ceiling) = areas.around(at);
             let stop = end.min(ceiling);
             self.unlink_tables(space, at, stop, (floor, ceiling), &mut |address, table| {
-                let table = gather.unlink(address, PageSize::KIB_4, table);
-                gather.hold(Held::Table(table));
+                gather.unlink(address, PageSize::KIB_4, || Some(Held::Table(table())));
             });
             at = stop;
         }
@@ -265,7 +264,8 @@ impl<P: Machine> Memory<P> {
         for address in (start..end).step_by(PAGE_BYTES as usize) {
             let entry = leaf.get(address);
             if entry.present() {
-                moved.push((address, clear(&mut leaf, address)));
+                // The page stays with the entry, which is installed again.
+                moved.push((address, clear(&mut leaf, address, |_| None)));
             } else if !entry.is_none() {
                 leaf.note(address, Entry::NONE);
                 moved.push((address, entry));
@@ -292,7 +292,7 @@ impl<P: Machine> Memory<P> {
             let mut leaf = gather.under(leaf);
             // The flush comes before the table above is unlocked.
             if leaf.get(from).is_huge() {
-                leaf.clear(from, PageSize::MIB_2, |leaf| self.set_table(leaf, from, Entry::NONE))
+                leaf.clear(from, PageSize::MIB_2, |leaf| self.set_table(leaf, from, Entry::NONE), |_| None)
             } else {
                 leaf.detach(from, PageSize::KIB_4, HUGE_BYTES, |leaf| self.set_table(leaf, from, Entry::NONE))
             }

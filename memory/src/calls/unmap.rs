@@ -6,7 +6,7 @@
 
 use core::fmt;
 
-use ceasefire::{Gather, PageSize, RangeGuard};
+use ceasefire::{Gather, PageSize, Place, RangeGuard};
 
 use crate::address::{Pages, PAGE_BYTES, USER_END};
 use crate::calls::zap::{Held, Room};
@@ -77,11 +77,10 @@ impl<P: Machine> Memory<P> {
         self.tear_down(&areas, &removed, (0, USER_END), (0, USER_END));
         drop(areas);
         // The flush of the tables took the space off every CPU that still had it loaded, so no walker reads the root.
-        let mut room = [None];
+        let mut room = [Place::EMPTY];
         let mut gather =
             Gather::<P, Held, _>::new(&self.engine, space.coherence(), &mut room, |held| self.release(held));
-        let unlinked = gather.unlink(0, PageSize::KIB_4, || space.root());
-        gather.hold(Held::Table(unlinked));
+        gather.unlink(0, PageSize::KIB_4, || Some(Held::Table(space.root())));
         gather.finish();
         let retired = self.engine.retire(space.coherence());
         // An ended space that a CPU still runs is safe too, but its ASID is lost.
@@ -116,8 +115,7 @@ impl<P: Machine> Memory<P> {
         }
         // From here on the reverse map leads no task into these tables.
         self.unlink_tables(space, start, end, limits, &mut |address, table| {
-            let table = gather.unlink(address, PageSize::KIB_4, table);
-            gather.hold(Held::Table(table));
+            gather.unlink(address, PageSize::KIB_4, || Some(Held::Table(table())));
         });
         gather.finish();
     }

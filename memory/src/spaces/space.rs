@@ -40,7 +40,9 @@ pub(crate) struct ExclusiveAreas<'m, P: Machine> {
     areas: <P::RwLock<Areas> as RwLock<Areas, P>>::Write<'m>,
 }
 
-impl<P: Machine> RangeGuard<P> for ExclusiveAreas<'_, P> {
+// SAFETY: faults and calls that create translations hold the same lock, shared. It names one space.
+#[allow(unsafe_code)]
+unsafe impl<P: Machine> RangeGuard<P> for ExclusiveAreas<'_, P> {
     fn space(&self) -> &SpaceHandle<P> {
         self.space
     }

@@ -2,7 +2,7 @@
 
 use ceasefire::{
     AddressSpace, Asid, Broadcast, BroadcastError, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent,
-    Generation, Holders, Look, Platform, Root, SpaceId,
+    Generation, Holders, Look, Platform, Root, SpaceId, Walkers,
 };
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
@@ -37,6 +37,7 @@ impl Sim {
             clean_stores_walk: true,
             asids: processor.asids,
             broadcast: every.or(wide).transpose()?,
+            walkers: Walkers::Locked,
         })
     }
 }

@@ -13,7 +13,7 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use ceasefire::{Asid, Broadcast, Capabilities, Extent, Flush, Holders, Root};
+use ceasefire::{Asid, Broadcast, Capabilities, Extent, Flush, Holders, Root, Walkers};
 use ceasefire_memory::{FrameNumber, Table, ENTRIES, PAGE_SHIFT};
 
 use super::features;
@@ -46,7 +46,7 @@ static EMPTY: Table = Table::new();
 /// atomic change of the value that it reads there. If the translation is gone the store faults (DDI 0487, hardware
 /// management of the dirty state). The boot refuses a processor without this.
 pub(crate) fn capabilities() -> Capabilities {
-    Capabilities { clean_stores_walk: true, asids: true, broadcast: None }
+    Capabilities { clean_stores_walk: true, asids: true, broadcast: None, walkers: Walkers::Locked }
 }
 
 /// How this processor broadcasts invalidations: for every space.

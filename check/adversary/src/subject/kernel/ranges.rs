@@ -1,6 +1,6 @@
 //! Ranges of the kernel itself.
 
-use ceasefire::{KernelGather, PageSize};
+use ceasefire::{KernelGather, PageSize, Place};
 
 use super::tables::{Pte, Table};
 use super::{address, Kernel, Page, KERNEL_BASE};
@@ -41,7 +41,7 @@ impl Kernel {
                 let lock = self.range_lock.take(hardware);
                 let Some((root, _)) = hardware.kernel_root.get() else { return };
                 let Some(table) = self.find_table(root, page, 0) else { return };
-                let mut places = [const { None }; 2];
+                let mut places = [const { Place::EMPTY }; 2];
                 let mut gather = KernelGather::new(&self.engine, &mut places, |page| self.free(page));
                 let at = KERNEL_BASE + address(page);
                 let old = gather.clear(at, PageSize::KIB_4, || {
@@ -53,10 +53,9 @@ impl Kernel {
                 }
                 if with_table {
                     let above = self.find_table(root, page, 1).expect("there is a lowest one");
-                    let unlinked = gather.unlink(at, PageSize::KIB_4, || {
-                        self.tables.table(above).exchange(Table::index(page, 1), Pte::NONE)
+                    gather.unlink(at, PageSize::KIB_4, || {
+                        self.tables.table(above).exchange(Table::index(page, 1), Pte::NONE).page_behind()
                     });
-                    gather.hold(Page(unlinked.frame()));
                 }
                 gather.finish();
                 for mapping in self.range_mapped.borrow().get(&page).into_iter().flatten() {
