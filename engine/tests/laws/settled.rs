@@ -110,3 +110,14 @@ fn a_lock_of_another_space_has_that_one_flushed_at_once() {
     gather.finish();
     assert!(m.cached(1, PAGE).is_some(), "nothing was changed in its own");
 }
+
+#[test]
+fn a_table_of_no_bytes_is_flushed() {
+    let (m, p) = busy(2, 1);
+    let mut room = room::<u64, 1>();
+    let mut gather = Gather::new(&m, &p, &mut room, |_| ());
+    let asid = m.cpu(1).loaded_asid();
+    assert!(m.walked(1, asid, PAGE));
+    gather.under(m.settled(&p)).detach(PAGE, PageSize::KIB_4, 0, |_| ());
+    assert!(m.cached(1, PAGE).is_none() && !m.walked(1, asid, PAGE), "R2");
+}
