@@ -5,7 +5,7 @@
 //! and post its request afterwards. It then finds the inbox closed and counts the answer itself (`Inbox::post`).
 
 use super::switch::{give_up_places, Previous};
-use crate::cpu::{Cpu, Own, Slots};
+use crate::cpu::Cpu;
 use crate::cpu_set::CpuId;
 use crate::limits::PLACES;
 use crate::platform::Platform;
@@ -41,16 +41,14 @@ impl<P: Platform> Engine<P> {
     ///
     /// Before it returns, the CPU must use no kernel range that [`Engine::flush_kernel`] may have flushed meanwhile.
     pub fn online(&self) {
-        self.on_this_cpu(|here| self.arrive(here.id, here.cpu, here.own));
+        self.on_this_cpu(|here| self.arrive(here.id, here.cpu));
     }
 
     /// Makes the CPU's record true again: it holds no entry. Then opens its inbox.
     #[cold]
-    pub(super) fn arrive(&self, id: CpuId, cpu: &Cpu<P::Space>, own: &mut Own<P::Space>) {
+    pub(super) fn arrive(&self, id: CpuId, cpu: &Cpu<P::Space>) {
         self.assert_alone(id, cpu);
-        // The entries left behind are older than any slot records, and ASIDs may have changed owners.
-        own.slots = Slots::new();
-        // R1, R3, R4
+        // R1, R3, R4: what the slots record stays true, since they promise that no entry is older.
         if self.guarded(Guard::Online) {
             self.platform().invalidate_all();
         }

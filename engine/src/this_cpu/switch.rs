@@ -110,7 +110,7 @@ impl<P: Platform> Engine<P> {
         let space = next.as_ref();
         let Here { id, cpu, own } = here;
         if cpu.inbox.is_closed() {
-            self.arrive(id, cpu, own);
+            self.arrive(id, cpu);
         }
         self.assert_own(space);
         self.assert_alone(id, cpu);

@@ -72,6 +72,8 @@ pub enum Point {
     BroadcastWait,
     /// A CPU has flushed at its tick.
     Tick,
+    /// A CPU has just invalidated entries of its own.
+    Invalidated,
 }
 
 /// The source of a TLB entry.
@@ -287,24 +289,27 @@ unsafe impl Platform for Script {
 
     fn invalidate(&self, asid: Asid, flush: Flush) {
         let cpu = self.this.get();
-        let tlb = &mut self.mine().borrow_mut().tlb;
         if self.capabilities.broadcast.is_none() {
+            let tlb = &self.mine().borrow().tlb;
             assert_eq!(tlb.loaded().map(|(_, loaded)| loaded), Some(asid), "it goes under the loaded ASID");
         }
-        tlb.invalidate(Scope::Asid(asid), flush, u64::MAX);
+        self.mine().borrow_mut().tlb.invalidate(Scope::Asid(asid), flush, u64::MAX);
         self.log(match flush.extent {
             Extent::All => Event::Asid { cpu },
             Extent::Pages { start, count, size } => Event::Pages { cpu, start, count, size },
         });
+        self.reach(Point::Invalidated);
     }
 
     fn invalidate_all(&self) {
         self.mine().borrow_mut().tlb.invalidate(Scope::Programs, Flush::ALL, u64::MAX);
+        self.reach(Point::Invalidated);
     }
 
     fn invalidate_kernel(&self, flush: Flush) {
         self.mine().borrow_mut().tlb.invalidate(Scope::Kernel, flush, u64::MAX);
         self.log(Event::Kernel { cpu: self.this.get(), extent: flush.extent });
+        self.reach(Point::Invalidated);
     }
 
     fn broadcast_kernel(&self, flush: Flush) -> bool {

@@ -548,3 +548,24 @@ fn pages_whose_permit_was_not_taken_come_out_flushed() {
     drop(batch);
     assert_eq!(out.take(), [1, 2, 3]);
 }
+
+/// The space is recorded already, for a translation that was cleared.
+#[test]
+fn a_narrowing_after_a_clearing_counts_as_a_downgrade() {
+    for order in [[true, false], [false, true]] {
+        let m = machine(2);
+        let p = m.space(1);
+        m.switch(1, &p);
+        let mut batch = batch(&m, Schedule::Batched);
+        for narrows in order {
+            if narrows {
+                batch.restrict(&p, was(PAGE, true), 1);
+                assert!(p.downgrade_in_flight(), "R5");
+            } else {
+                batch.unmap(&p, was(2 * PAGE, false), 2);
+            }
+        }
+        batch.flush();
+        assert!(!p.downgrade_in_flight());
+    }
+}

@@ -2,6 +2,7 @@
 
 mod batch;
 mod broadcast;
+mod claims;
 mod corpus;
 mod devices;
 mod elsewhere;
