@@ -73,7 +73,8 @@ impl Hardware {
     pub(crate) fn device_access(&self, kernel: bool, page: u64, store: bool) -> Option<u32> {
         self.pause();
         let thread = self.me();
-        let tlb = &self.devices[thread - self.cores.len()].tlb;
+        let device = &self.devices[thread - self.cores.len()];
+        let tlb = &device.tlb;
         let (root, tag) = if kernel {
             (self.kernel_root.get()?, Tag::Global)
         } else {
@@ -101,6 +102,9 @@ impl Hardware {
                 }
             }
         };
+        device.in_flight.set(Some(entry));
+        self.pause();
+        device.in_flight.set(None);
         self.note(|| {
             format!("{} page {page} in frame {}", if store { "store" } else { "load" }, entry.frame)
         });
@@ -126,6 +130,9 @@ impl Hardware {
         let flush = ceasefire::Flush::ALL;
         let all = Invalidation { tag: None, flush, before, drains: true };
         device.tlb.borrow_mut().forget(self.paging.shape(), all);
+        while device.in_flight.get().is_some() {
+            self.yield_here();
+        }
         self.know_idle(self.cores.len());
         self.pause();
     }

@@ -42,13 +42,17 @@ impl Hardware {
         core.tlb.borrow_mut().forget(self.paging.shape(), what);
     }
 
-    /// Removes entries of the devices that walk from this root, or of all.
+    /// Removes entries of the devices that walk from this root, or of all, and waits for the accesses by them.
     pub(crate) fn forget_in_devices(&self, root: Option<u32>, what: Invalidation) {
         let stored = self.view();
         for device in &self.devices {
             if root.is_none() || root == device.root.get().map(|(root, _)| root) {
                 device.floor.borrow_mut().join(&stored);
                 device.tlb.borrow_mut().forget(self.paging.shape(), what);
+            }
+            // Also of a device that has just stopped.
+            while device.in_flight.get().is_some_and(|entry| what.removes(&entry)) {
+                self.yield_here();
             }
         }
         let cpus = self.cores.len();

@@ -100,6 +100,8 @@ pub(crate) struct Device {
     /// The root that it walks from, with its allocation.
     pub(crate) root: Cell<Option<(u32, Allocation)>>,
     floor: RefCell<View>,
+    /// The entry by which an access has been translated that has not landed yet.
+    in_flight: Cell<Option<Filled>>,
 }
 
 /// An access, as a store to its thread's location.

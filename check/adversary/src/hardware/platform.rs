@@ -48,6 +48,16 @@ impl<S: System> Adverse<S> {
         flush
     }
 
+    /// The flush of which devices are told.
+    fn told(&self, flush: Flush) -> Flush {
+        match flush.extent {
+            Extent::Pages { start, size, .. } if !self.hardware.keeps(Promise::DevicesWhole) => {
+                Flush { extent: Extent::Pages { start, count: 1, size }, ..flush }
+            }
+            _ => flush,
+        }
+    }
+
     /// An invalidation of what a tag has been filled with already.
     fn invalidation(&self, tag: Option<Tag>, flush: Flush) -> Invalidation {
         if let Extent::Pages { count, .. } = flush.extent {
@@ -182,6 +192,11 @@ unsafe impl<S: System> Platform for Adverse<S> {
         let flush = flush && hardware.keeps(Promise::RootFlushes);
         core.tlb.borrow_mut().end_walks();
         let old = self.all_under(tag);
+        if let Some((root, of, under)) = core.root.get().filter(|_| !hardware.keeps(Promise::RootWithTag)) {
+            let between = if below(2) == 0 { (frame, allocation, under) } else { (root, of, tag) };
+            core.root.set(Some(between));
+            hardware.pause();
+        }
         if flush && before {
             core.root.set(None);
             hardware.forget(me, old, None);
@@ -330,7 +345,7 @@ unsafe impl<S: System> Platform for Adverse<S> {
         self.hardware.step();
         if self.hardware.keeps(Promise::DevicesDone) {
             let (root, _) = S::root(&self.hardware, space.root());
-            let what = self.invalidation(None, flush);
+            let what = self.invalidation(None, self.told(flush));
             self.hardware.forget_in_devices(Some(root), what);
         }
         self.hardware.step();
@@ -345,7 +360,8 @@ unsafe impl<S: System> Platform for Adverse<S> {
     }
 
     fn runs_undisturbed(&self, cpu: CpuId) -> bool {
-        self.hardware.cores[cpu.index()].isolated.get()
+        // The kernel may decide otherwise the next time.
+        self.hardware.cores[cpu.index()].isolated.get() && below(4) != 0
     }
 
     fn looks_at(&self, _: &AddressSpace, _: Generation) -> bool {
