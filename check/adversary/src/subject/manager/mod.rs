@@ -61,7 +61,7 @@ fn id(space: &Space) -> u64 {
 impl Manager {
     /// Takes over a machine, which has memory for it.
     pub(crate) fn new(hardware: Rc<Hardware>, record: Rc<Record>, config: Config) -> Self {
-        let managed = Managed::new(record, config.cpus, config.nodes.len());
+        let managed = Managed::new(record, config.cpus, config.nodes.len(), hardware.model.frames);
         let runs = (0..config.cpus).map(|_| RefCell::default()).collect();
         let memory = Memory::new(Adverse::new(hardware, managed), config).expect("the machine has memory");
         Self {
