@@ -5,6 +5,7 @@ mod common;
 
 mod aging;
 mod bounds;
+mod ended;
 mod files;
 mod fork;
 mod huge;
