@@ -5,6 +5,7 @@ mod common;
 
 mod aging;
 mod bounds;
+mod carried;
 mod ended;
 mod files;
 mod fork;
