@@ -1,7 +1,7 @@
 //! The state of a page that every way through the memory manager must carry: its bytes, the bits of its entries, and the
 //! rights of its program.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ceasefire::Schedule;
 use ceasefire_memory::{
@@ -253,7 +253,7 @@ struct World {
     starts: [u64; MAPPINGS],
     words: [BTreeMap<u64, u64>; MAPPINGS],
     /// Pages of memory that may also read as zeros.
-    free: BTreeMap<u64, ()>,
+    free: BTreeSet<u64>,
     last: u64,
 }
 
@@ -267,7 +267,7 @@ impl World {
             rig.memory.map_private(&space, files[1], 0, PAGES).unwrap(),
         ];
         let words = [(); MAPPINGS].map(|()| BTreeMap::new());
-        (Self { rig, space, files, starts, words, free: BTreeMap::new(), last: 0 }, frames)
+        (Self { rig, space, files, starts, words, free: BTreeSet::new(), last: 0 }, frames)
     }
 
     fn at(&self, which: usize, page: u64) -> u64 {
@@ -282,7 +282,7 @@ impl World {
     fn see(&mut self, which: usize, page: u64) -> Result<(), TestCaseError> {
         let held = self.words[which].get(&page).copied().unwrap_or(0);
         let loaded = self.rig.load(&self.space, self.at(which, page));
-        if which == 0 && self.free.contains_key(&page) && loaded == Ok(0) {
+        if which == 0 && self.free.contains(&page) && loaded == Ok(0) {
             self.words[0].remove(&page);
             return Ok(());
         }
@@ -332,7 +332,7 @@ impl World {
             }
             Step::Free { page } => {
                 memory.advise_free(&space, self.at(0, page), ONE).unwrap();
-                self.free.insert(page, ());
+                self.free.insert(page);
             }
             Step::Hide { which } => _ = memory.hint(&space, self.starts[which], PAGES).unwrap(),
             Step::Migrate { to } => {
@@ -357,7 +357,7 @@ impl World {
                 rig.run(&child);
                 let address = self.at(which, page);
                 let loaded = rig.load(&child, address);
-                let freed = which == 0 && self.free.contains_key(&page) && loaded == Ok(0);
+                let freed = which == 0 && self.free.contains(&page) && loaded == Ok(0);
                 prop_assert!(freed || loaded == Ok(self.words[which].get(&page).copied().unwrap_or(0)));
                 if which != 1 {
                     rig.store(&child, address, u64::MAX).unwrap();
@@ -396,7 +396,9 @@ proptest! {
         let World { rig, space, files, .. } = world;
         rig.on(1, || drop(rig.memory.engine().unload()));
         rig.memory.exit(space);
-        files.into_iter().for_each(|file| rig.memory.delete_file(file));
+        for file in files {
+            rig.memory.delete_file(file);
+        }
         rig.memory.list_collected();
         rig.memory.engine().pay_all();
         prop_assert_eq!(rig.memory.free_frames(), frames, "frames were lost or found");
