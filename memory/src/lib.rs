@@ -68,7 +68,7 @@ pub use locks::{HeldLocks, Lock, LockClass, RwLock, CLASSES};
 pub use machine::{Event, Machine, Work};
 pub use objects::object::TooManyObjects;
 pub use spaces::area::{Area, Protection, RangeError, Source};
-pub use spaces::space::{Space, SpaceHandle};
+pub use spaces::space::{Ended, Space, SpaceHandle};
 pub use statistics::Statistics;
 pub use tables::entry::{Aarch64, Entry, EntryOf, Format, X86_64};
 pub use tables::huge::HUGE_BYTES;

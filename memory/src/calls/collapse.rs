@@ -14,7 +14,7 @@ use crate::frames::frame::{huge_frames, LruState};
 use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
 use crate::spaces::area::{Protection, Source};
-use crate::spaces::space::SpaceHandle;
+use crate::spaces::space::{Ended, SpaceHandle};
 use crate::tables::entry::Entry;
 use crate::tables::huge::{base_of, HUGE_BYTES};
 use crate::tables::leaf::clear;
@@ -28,6 +28,8 @@ pub enum CollapseError {
     NotAnonymous(u64),
     /// There are no 512 neighbouring free frames (Linux: ENOMEM).
     OutOfMemory,
+    /// The space has ended (ESRCH).
+    Ended,
 }
 
 impl fmt::Display for CollapseError {
@@ -37,6 +39,7 @@ impl fmt::Display for CollapseError {
                 write!(f, "the 2 MiB around {address:#x} are not one mapping of anonymous memory")
             }
             Self::OutOfMemory => write!(f, "no {HUGE_FRAMES} neighbouring frames are free"),
+            Self::Ended => Ended.fmt(f),
         }
     }
 }
@@ -56,7 +59,7 @@ impl<P: Machine> Memory<P> {
         let base = base_of(address);
         // Pages on their way to the lists are held, and would count as in use.
         self.list_collected();
-        let areas = space.areas.write(platform);
+        let areas = space.lock_areas(platform)?;
         let area = areas.find(base).filter(|area| base + HUGE_BYTES <= area.end);
         let Some((area, Source::Anonymous(own))) = area.map(|area| (area, area.source)) else {
             return Err(CollapseError::NotAnonymous(address));

@@ -18,7 +18,7 @@ use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
 use crate::objects::reverse::area_mapper;
 use crate::spaces::area::{checked_end, Area, Areas, Protection, RangeError};
-use crate::spaces::space::{ExclusiveAreas, SpaceHandle};
+use crate::spaces::space::{Ended, ExclusiveAreas, SpaceHandle};
 use crate::tables::entry::Entry;
 use crate::tables::huge::{Unsplit, HUGE_BYTES};
 use crate::tables::leaf::{clear, install_new};
@@ -50,6 +50,8 @@ pub enum RemapError {
     NoRoom(Pages),
     /// There is no frame for a table (ENOMEM).
     OutOfMemory,
+    /// The space has ended (ESRCH).
+    Ended,
 }
 
 impl fmt::Display for RemapError {
@@ -60,6 +62,7 @@ impl fmt::Display for RemapError {
             Self::NotOneMapping(address) => write!(f, "the range at {address:#x} is not one mapping"),
             Self::NoRoom(pages) => write!(f, "no room for {pages}"),
             Self::OutOfMemory => OutOfMemory.fmt(f),
+            Self::Ended => Ended.fmt(f),
         }
     }
 }
@@ -90,7 +93,7 @@ impl<P: Machine> Memory<P> {
             }
         }
         loop {
-            let mut areas = space.lock_areas(self.platform());
+            let mut areas = space.lock_areas(self.platform())?;
             let to = destination(&areas, (start, end), new_bytes, placement)?;
             match self.prepare(space, (start, end), to, new_bytes) {
                 Ok(()) => {}
