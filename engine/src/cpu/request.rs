@@ -37,6 +37,12 @@ impl Inbox {
         Self { interrupted: AtomicBool::new(false), closed: AtomicBool::new(true), from: AtomicCpuSet::new() }
     }
 
+    /// The inbox of a CPU that is online.
+    #[cfg(ceasefire_checked)]
+    pub(crate) fn opened() -> Self {
+        Self { closed: AtomicBool::new(false), ..Self::new() }
+    }
+
     /// Posts a request.
     ///
     /// The sender joins the set, then reads whether the inbox is closed; [`Inbox::close`] is the other half. So either

@@ -91,7 +91,9 @@ impl Hardware {
         let mut mine = std::mem::take(&mut *self.core().started.borrow_mut());
         if self.keeps(Promise::WaitIsForOwn) {
             for cpu in (0..self.cores.len()).filter(|&cpu| !self.cores[cpu].gone.get()) {
-                mine.iter_mut().for_each(|started| self.carry(cpu, started));
+                for started in &mut mine {
+                    self.carry(cpu, started);
+                }
                 self.pause();
             }
         }

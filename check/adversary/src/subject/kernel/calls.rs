@@ -16,7 +16,7 @@ impl Kernel {
     /// Clears a page, and keeps its frame until the flush.
     fn clear_page<R: FnMut(Page)>(&self, changes: &mut Under<'_, '_, R>, page: u64, gone: &Gone) {
         let take = |lock: &TableLock<'_>| self.take(lock.space, page, 0, gone);
-        changes.clear(address(page), PageSize::KIB_4, take, Pte::page_behind);
+        changes.clear(address(page), PageSize::KIB_4, take, |old| old.page_behind());
     }
 
     /// Clears the pages of a lowest-level table, and the table.
@@ -217,7 +217,7 @@ impl Kernel {
                 let mut gather = Gather::keeping(&self.engine, &range, &mut room, |page| self.free(page));
                 let mut changes = gather.under(self.settled(space));
                 let take = |lock: &TableLock<'_>| self.take(lock.space, first, 1, &gone);
-                changes.clear(address(first), HUGE, take, Pte::page_behind);
+                changes.clear(address(first), HUGE, take, |old| old.page_behind());
                 drop(changes);
                 gather.finish();
                 self.end(&gone, Rule::R3);
@@ -237,7 +237,7 @@ impl Kernel {
                 let mut changes = gather.under(self.settled(space));
                 self.clear_page(&mut changes, small, &gone);
                 let take = |lock: &TableLock<'_>| self.take(lock.space, huge, 1, &gone);
-                changes.clear(address(huge), HUGE, take, Pte::page_behind);
+                changes.clear(address(huge), HUGE, take, |old| old.page_behind());
                 drop(changes);
                 gather.finish();
                 self.end(&gone, Rule::R3);

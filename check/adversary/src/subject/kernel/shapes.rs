@@ -18,7 +18,7 @@ impl Kernel {
                 let mut gather = Gather::keeping(&self.engine, &range, &mut room, |page| self.free(page));
                 let mut changes = gather.under(self.settled(space));
                 let take = |lock: &TableLock<'_>| self.take(lock.space, first, 1, &gone);
-                changes.clear(address(first), HUGE, take, Pte::page_behind);
+                changes.clear(address(first), HUGE, take, |old| old.page_behind());
                 // One size has gone everywhere before another is visible.
                 changes.flush();
                 self.end(&gone, Rule::R7);

@@ -53,7 +53,7 @@ impl Pte {
     }
 
     /// The page, or the table, that it leads to.
-    pub(super) fn page_behind(&self) -> Option<Page> {
+    pub(super) fn page_behind(self) -> Option<Page> {
         self.present().then(|| Page(self.frame()))
     }
 
