@@ -5,7 +5,7 @@ use std::process::Output;
 
 mod common;
 
-use common::{command, unwrapped, Folder};
+use common::{command, interruptible, unwrapped, Folder};
 
 /// Runs the command with the user's data in a folder.
 fn with_data(folder: &Folder, arguments: &[&str]) -> Output {
@@ -109,7 +109,7 @@ fn ctrl_c_leaves_no_file() {
     let watch = init(CreateFlags::CLOEXEC).expect("Linux watches folders");
     // The command tries whether it can write there, and leaves nothing.
     add_watch(&watch, folder.path(), WatchFlags::DELETE).expect("the folder is there");
-    let mut command = command();
+    let mut command = interruptible();
     command.args(["calibrate", "-o", &file]).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the built command starts");
     let ended = child.stderr.take().expect("a pipe");

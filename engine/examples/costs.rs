@@ -11,10 +11,10 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 
 use ceasefire::{
-    AddressSpace, Asid, Batch, Bounds, Capabilities, Condition, Cpu, CpuId, CpuSet, Engine, Entry, Flush,
-    Owed, PageSize, Payment, Platform, Root, Schedule, Stamp, DEFAULT_AGE, MAX_CPUS,
+    AddressSpace, Asid, Batch, Bounds, Capabilities, Cpu, CpuId, CpuSet, Engine, Entry, Flush, Owed,
+    PageSize, Payment, Platform, Root, Schedule, Stamp, Walkers, DEFAULT_AGE, MAX_CPUS,
 };
-use ceasefire_testing::TableLock;
+use ceasefire_testing::{TableLock, UNKEPT};
 
 /// The number of calls of each case's function.
 const CALLS: usize = 64;
@@ -68,7 +68,7 @@ unsafe impl Platform for Idle {
     type Saved = ();
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { clean_stores_walk: true, asids: true, broadcast: None }
+        Capabilities { clean_stores_walk: true, asids: true, broadcast: None, walkers: Walkers::Locked }
     }
 
     fn this_cpu(&self) -> CpuId {
@@ -157,7 +157,7 @@ fn record() {
     with_batch(Schedule::Batched, |batch| {
         let mut unmapping = batch.take(0);
         for page in 0..PER_CALL as u64 {
-            unmapping.clear(&lock, black_box(page << 12), PageSize::KIB_4, || Entry::READ_ONLY);
+            unmapping.clear(&lock, black_box(page << 12), PageSize::KIB_4, |_| Entry::READ_ONLY);
         }
     });
 }
@@ -168,8 +168,8 @@ fn release_in_debt() {
     with_batch(Schedule::Lazy, |batch| {
         for page in 0..PER_CALL as u64 {
             let mut unmapping = batch.take(page);
-            unmapping.clear(&lock, black_box(page << 12), PageSize::KIB_4, || Entry::READ_ONLY);
-            unmapping.release_in_debt(Condition::default());
+            unmapping.clear(&lock, black_box(page << 12), PageSize::KIB_4, |_| Entry::READ_ONLY);
+            unmapping.release_in_debt(UNKEPT);
         }
     });
 }
@@ -180,7 +180,7 @@ fn whole_batch() {
     with_batch(Schedule::Batched, |batch| {
         for page in 0..PER_CALL as u64 {
             let mut unmapping = batch.take(page);
-            unmapping.clear(&lock, black_box(page << 12), PageSize::KIB_4, || Entry::READ_ONLY);
+            unmapping.clear(&lock, black_box(page << 12), PageSize::KIB_4, |_| Entry::READ_ONLY);
             unmapping.hold();
         }
         batch.flush();
@@ -205,8 +205,8 @@ fn settled(schedule: Schedule) {
 fn owe() {
     with_batch(Schedule::Lazy, |batch| {
         let mut unmapping = batch.take(0);
-        unmapping.clear(&TableLock(space()), 0, PageSize::KIB_4, || Entry::READ_ONLY);
-        unmapping.release_in_debt(Condition::default());
+        unmapping.clear(&TableLock(space()), 0, PageSize::KIB_4, |_| Entry::READ_ONLY);
+        unmapping.release_in_debt(UNKEPT);
         batch.flush();
     });
     assert!(engine().owes(space()), "another CPU runs the space");

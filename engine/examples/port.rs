@@ -10,7 +10,7 @@ use std::thread;
 
 use ceasefire::{
     AddressSpace, Asid, Batch, Bounds, Capabilities, Condition, Cpu, CpuId, CpuSet, Engine, Entry, Flush,
-    Gather, Owed, PageSize, Payment, Platform, Root, Schedule, TableGuard,
+    Gather, Owed, PageSize, Payment, Place, Platform, Root, Schedule, TableGuard, Walkers,
 };
 
 /// A reference to an address space. A kernel that frees spaces counts the references.
@@ -54,7 +54,7 @@ unsafe impl Platform for Port {
     type Saved = ();
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { clean_stores_walk: true, asids: false, broadcast: None }
+        Capabilities { clean_stores_walk: true, asids: false, broadcast: None, walkers: Walkers::Locked }
     }
 
     fn this_cpu(&self) -> CpuId {
@@ -134,7 +134,8 @@ fn run_program(space: Space) {
 }
 
 /// The page-table lock, held, with the space that the table belongs to.
-impl TableGuard<Port> for (Space, MutexGuard<'static, ()>) {
+// SAFETY: every change of the table holds the lock. There is one space.
+unsafe impl TableGuard<Port> for (Space, MutexGuard<'static, ()>) {
     fn space(&self) -> &Space {
         &self.0
     }
@@ -150,24 +151,28 @@ fn take_entry(page: u64) -> Entry {
     }
 }
 
+/// The one name of a frame that is in use. Page N has frame N.
+#[derive(Debug)]
+struct Frame(u64);
+
 /// Unmaps a page for a program: when the call returns, no CPU can use its frame.
 fn unmap(space: Space, page: u64) {
-    let mut room = [None; 1];
-    let mut gather = Gather::new(&ENGINE, space, &mut room, |page| println!("strict: frame {page} is free"));
+    let free = |Frame(number)| println!("strict: frame {number} is free");
+    let mut room = [Place::EMPTY; 1];
+    let mut gather = Gather::new(&ENGINE, space, &mut room, free);
     let mut changes = gather.under(ENGINE.settle((space, LOCK.lock().unwrap())));
-    changes.clear(page << 12, PageSize::KIB_4, |_| take_entry(page));
-    changes.hold(page);
+    changes.clear(page << 12, PageSize::KIB_4, |_| take_entry(page), |_| Some(Frame(page)));
     // Here the changes flush and then release the lock; the gather releases the frame.
 }
 
 /// Reclaims pages. At most one flush covers them; then `free` gets their frames.
-fn reclaim(space: Space, pages: &[u64], schedule: Schedule, free: impl FnMut(Owed<u64>)) {
+fn reclaim(space: Space, pages: &[u64], schedule: Schedule, free: impl FnMut(Owed<Frame>)) {
     let mut batch = Batch::<_, _, _>::new(&ENGINE, schedule, free);
     for &page in pages {
-        let mut unmapping = batch.take(page);
+        let mut unmapping = batch.take(Frame(page));
         let lock = (space, LOCK.lock().unwrap());
-        unmapping.clear(&lock, page << 12, PageSize::KIB_4, || take_entry(page));
-        unmapping.release_in_debt(Condition::default());
+        unmapping.clear(&lock, page << 12, PageSize::KIB_4, |_| take_entry(page));
+        unmapping.release_in_debt(Condition { dirty: false, locked: false, altered: false });
     }
     batch.flush();
 }
@@ -183,7 +188,10 @@ fn main() {
     assert_eq!((cached() & 0b0001, CPUS[1].counters().interrupts), (0, 1));
     Port.wait(&|| cached() == 0b1110);
 
-    let free = |frame| println!("batch: frame {} is free", ENGINE.redeem(frame).expect("the batch has paid"));
+    let free = |owed| {
+        let Frame(number) = ENGINE.redeem(owed).expect("the batch has paid");
+        println!("batch: frame {number} is free");
+    };
     reclaim(space, &[1, 2], Schedule::Batched, free);
     // One more interrupt for both pages.
     assert_eq!((cached() & 0b0110, CPUS[1].counters().interrupts), (0, 2));
@@ -192,11 +200,12 @@ fn main() {
     let mut owing = None;
     reclaim(space, &[3], Schedule::Lazy, |frame| owing = Some(frame));
     let owed = ENGINE.redeem(owing.expect("it came out")).expect_err("the program can still load from it");
-    println!("lazy: frame {} is owing", owed.get());
+    println!("lazy: frame {} is owing", owed.get().0);
     assert_eq!(cached(), 0b1000);
     // The second CPU ticks, which settles the debt without an interrupt.
     CLOCK.fetch_add(TICK, SeqCst);
     Port.wait(&|| ENGINE.is_settled(owed.stamp()));
-    println!("lazy: frame {} is free", ENGINE.redeem(owed).expect("the second CPU has ticked"));
+    let Frame(number) = ENGINE.redeem(owed).expect("the second CPU has ticked");
+    println!("lazy: frame {number} is free");
     assert_eq!((cached(), CPUS[1].counters().interrupts), (0, 2));
 }

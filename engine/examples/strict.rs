@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 use ceasefire::{
-    AddressSpace, Asid, Capabilities, Cpu, CpuId, CpuSet, Engine, Entry, Flush, Gather, PageSize, Platform,
-    Root, TableGuard, Translation,
+    AddressSpace, Asid, Capabilities, Cpu, CpuId, CpuSet, Engine, Entry, Flush, Gather, PageSize, Place,
+    Platform, Root, TableGuard, Translation,
 };
 
 // The page that is unmapped, its frame, the word in that frame, and the word in a free frame.
@@ -146,13 +146,17 @@ impl Translation for Pte {
     }
 }
 
+/// The one name of a frame that is in use.
+struct Frame(usize);
+
 /// The page-table lock, held, and the space to which the table belongs.
 struct TableLock<'a> {
     space: &'a Space,
     _held: MutexGuard<'static, ()>,
 }
 
-impl TableGuard<Kernel> for TableLock<'_> {
+// SAFETY: every change of the table holds the lock. There is one space.
+unsafe impl TableGuard<Kernel> for TableLock<'_> {
     fn space(&self) -> &Space {
         self.space
     }
@@ -162,18 +166,18 @@ impl TableGuard<Kernel> for TableLock<'_> {
 // ANCHOR: unmap
 /// When it returns, no CPU can use the page, and its frame is free.
 fn unmap(space: &Space, page: usize) {
-    let mut room = [None; 1];
+    let mut room = [Place::EMPTY; 1];
     let mut gather = Gather::new(&ENGINE, space, &mut room, free);
     let lock = TableLock { space, _held: LOCK.lock().expect("no holder panics") };
     let mut changes = gather.under(ENGINE.settle(lock));
-    let old = changes.clear((page as u64) << 12, PageSize::KIB_4, |_| Pte(TABLE[page].swap(0, SeqCst)));
-    changes.hold(old.0);
+    let take = |_: &TableLock<'_>| Pte(TABLE[page].swap(0, SeqCst));
+    changes.clear((page as u64) << 12, PageSize::KIB_4, take, |old| Some(Frame(old.0)));
     drop(changes); // Flushes on every CPU, gives the frame to `free`, and releases the page-table lock.
     gather.finish();
 }
 
 /// Frees a frame. The poison shows itself to a program that can still reach the frame.
-fn free(frame: usize) {
+fn free(Frame(frame): Frame) {
     FRAMES[frame].store(POISON, SeqCst);
     println!("frame {frame} is free");
 }

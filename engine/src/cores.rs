@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use crate::cpu::{Asked, Posted};
+use crate::cpu::{Asked, Inbox, Posted};
 use crate::flush::Flush;
 use crate::lazy::Ledger;
 use crate::platform::Platform;
@@ -70,6 +70,14 @@ pub enum Post {
     Expected,
     /// The CPU is offline.
     Closed,
+}
+
+/// A CPU that is online.
+#[must_use]
+pub fn online() -> Cpu<()> {
+    let mut cpu = Cpu::new();
+    cpu.inbox = Inbox::opened();
+    cpu
 }
 
 /// `Inbox::post` in the inbox of `target`.

@@ -10,7 +10,7 @@
 //! the kernel's promises to its programs allow:
 //!
 //! ```
-//! use ceasefire::{Engine, Entry, Gather, PageSize, Platform, TableGuard};
+//! use ceasefire::{Engine, Entry, Gather, PageSize, Place, Platform, TableGuard};
 //!
 //! /// Unmaps a page. `take_entry` exchanges the page's entry in the table for an empty one.
 //! fn unmap<P: Platform, G: TableGuard<P>, Frame>(
@@ -18,22 +18,22 @@
 //!     space: &P::Space,
 //!     table_lock: G,
 //!     (address, frame): (u64, Frame),
-//!     take_entry: impl FnOnce() -> Entry,
+//!     take_entry: impl FnOnce(&G) -> Entry,
 //!     free: impl FnMut(Frame),
 //! ) {
-//!     let mut room = [None];
+//!     let mut room = [Place::EMPTY];
 //!     let mut gather = Gather::new(engine, space.as_ref(), &mut room, free);
 //!     let mut changes = gather.under(engine.settle(table_lock));
-//!     changes.clear(address, PageSize::KIB_4, |_| take_entry());
-//!     changes.hold(frame);
+//!     changes.clear(address, PageSize::KIB_4, take_entry, |_| Some(frame));
 //!     drop(changes); // flushes the CPUs that may hold the translation, then releases the lock
 //!     gather.finish(); // `free` has got the frame, which no CPU can reach
 //! }
 //! ```
 //!
 //! The frame goes in by value and comes out after the flush. The lock cannot be released between the change and the
-//! flush, and no entry can be cleared outside `clear`. A kernel that changes an entry without the lock, or
-//! without settling the space, does not compile.
+//! flush. Code that changes an entry in `clear` without the lock, or without settling the space, does not compile. Two
+//! things remain with the kernel: it changes entries in calls of the engine alone, and gives each frame a name without
+//! copies. *Obligations* in the book lists what types cannot see.
 //!
 //! # Strict unmapping: five names
 //!
@@ -100,7 +100,7 @@ pub use counters::Counters;
 pub use cpu::Cpu;
 pub use cpu_set::{AtomicCpuSet, CpuId, CpuOutOfRange, CpuSet};
 pub use debt::{
-    Batch, Changes, Gather, RangeGuard, Schedule, Settled, TableGuard, Unmapping, WritePermit, BATCH,
+    Batch, Changes, Gather, Place, RangeGuard, Schedule, Settled, TableGuard, Unmapping, WritePermit, BATCH,
 };
 pub use entry::{Access, Entry, Translation};
 pub use flush::{Extent, Flush, PageSize, SINGLE_PAGE_CEILING};
@@ -108,8 +108,8 @@ pub use kernel_ranges::KernelGather;
 pub use lazy::{Bounds, BoundsError, Condition, Owed, Payment, DEFAULT_AGE, LONGEST_AGE};
 pub use limits::{MAX_ASIDS, MAX_CPUS, PLACES};
 pub use platform::{
-    Broadcast, BroadcastError, Capabilities, FlushEvent, Holders, InterruptsOff, Look, Pinned, Platform,
-    Reason, LOOK_EVERY, PATIENCE, WIDE,
+    Broadcast, BroadcastError, Capabilities, Errata, FlushEvent, Holders, InterruptsOff, Look, Pinned,
+    Platform, Reason, Walkers, LOOK_EVERY, PATIENCE, WIDE,
 };
 pub use space::{AddressSpace, Asid, Generation, Root, SpaceId, Stamp, DYNAMIC_ASIDS};
 pub use this_cpu::Previous;
@@ -127,9 +127,12 @@ use transport::GlobalAsids;
 /// broadcasts use, and the ledger of lazy debts. All other state lives in the [`Cpu`]s and [`AddressSpace`]s that the
 /// kernel embeds.
 ///
-/// Its size depends on the limits that the kernel states at build time ([`MAX_CPUS`], [`MAX_ASIDS`]): 50 KiB by default
-/// (8192 CPUs, 65536 ASIDs), under 1 KiB for 4 CPUs without broadcasts. `tests/laws/sizes.rs` checks these figures. A
+/// Its size depends on the limits that the kernel states at build time ([`MAX_CPUS`], [`MAX_ASIDS`]): 17 KiB by default
+/// (64 CPUs, 65536 ASIDs), 50 KiB for 8192 CPUs, under 1 KiB for 4 CPUs without broadcasts. `tests/laws/sizes.rs` checks these figures. A
 /// kernel keeps the engine in a `static`.
+///
+/// A machine has one engine. Two engines over the same [`Cpu`]s would give two spaces one name; debug builds notice when
+/// a CPU comes online.
 #[derive(Debug)]
 pub struct Engine<P> {
     platform: P,

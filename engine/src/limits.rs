@@ -11,9 +11,12 @@
 //!
 //! A variable that is not set keeps its default. A value out of range stops the build.
 
-/// The largest number of CPUs that a machine may have: `CEASEFIRE_MAX_CPUS` when the engine was built, 1 to 8192; 8192
-/// if it was not set.
-pub const MAX_CPUS: usize = match bound(option_env!("CEASEFIRE_MAX_CPUS"), 8192, 1, 8192) {
+/// The largest number of CPUs that a machine may have: `CEASEFIRE_MAX_CPUS` when the engine was built, 1 to 8192; 64 if
+/// it was not set. [`CpuId::new`](crate::CpuId::new) refuses a larger one.
+///
+/// A [`Batch`](crate::Batch) on a kernel's stack holds three sets of CPUs. It takes 944 bytes with 64 CPUs, 4016 with
+/// 8192, so the limit should not be larger than the kernel's own.
+pub const MAX_CPUS: usize = match bound(option_env!("CEASEFIRE_MAX_CPUS"), 64, 1, 8192) {
     Some(bound) => bound as usize,
     None => panic!("CEASEFIRE_MAX_CPUS must be a whole number, 1 to 8192"),
 };

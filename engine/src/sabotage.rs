@@ -167,6 +167,18 @@ guards! {
     /// Where entries carry no ASIDs, every space has the shared one.
     Untagged [R4] "a CPU whose entries carry no ASIDs uses those of another space"
         { scenario E11 }
+    /// A flush of a range that the platform did for a CPU pays for that range alone.
+    Elsewhere [R3 R7] "an operation returns while a batch still owes a page outside the range"
+        { laws/elsewhere.rs: a_range_that_the_platform_flushed_pays_for_no_other_page }
+    /// The wait for the kernel's own walkers before page tables are freed.
+    Walkers [R2] "the kernel's own walker reads a freed table"
+        { laws/walkers.rs: without_the_wait_for_walkers_a_table_is_freed_under_one }
+    /// The second broadcast on processors whose broadcasts must be repeated.
+    Repeated [R1 R3] "an entry is used, or a store through it lands, after the wait for its broadcast"
+        { laws/broadcast.rs: without_the_repetition_a_wait_ends_before_entries_are_gone }
+    /// The interrupts on processors where each CPU must wait for broadcasts itself.
+    Everyone [R1 R3] "a CPU that did not wait for a broadcast itself uses an entry"
+        { laws/broadcast.rs: without_its_own_wait_a_cpu_uses_an_entry_after_a_broadcast }
     /// A flush raises the generation before it looks at the CPUs.
     RaiseFirst [R1 R3] "a CPU that switches while it is passed over keeps its old entries"
         { scenario D10 }

@@ -17,7 +17,7 @@
 //! A machine provides the engine's [`Platform`](ceasefire::Platform) and [`Machine`]. The same code runs on the
 //! simulator, in a kernel, and on plain threads in the tests.
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![warn(unreachable_pub)]
 
 extern crate alloc;
@@ -68,7 +68,7 @@ pub use locks::{HeldLocks, Lock, LockClass, RwLock, CLASSES};
 pub use machine::{Event, Machine, Work};
 pub use objects::object::TooManyObjects;
 pub use spaces::area::{Area, Protection, RangeError, Source};
-pub use spaces::space::{Space, SpaceHandle};
+pub use spaces::space::{Ended, Space, SpaceHandle};
 pub use statistics::Statistics;
 pub use tables::entry::{Aarch64, Entry, EntryOf, Format, X86_64};
 pub use tables::huge::HUGE_BYTES;

@@ -5,6 +5,8 @@ mod common;
 
 mod aging;
 mod bounds;
+mod carried;
+mod ended;
 mod files;
 mod fork;
 mod huge;

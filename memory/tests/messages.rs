@@ -5,7 +5,7 @@ use std::error::Error;
 use ceasefire::CpuId;
 use ceasefire_memory::shadow::{Misuse, Wrong};
 use ceasefire_memory::{
-    AdviseError, Busy, CollapseError, ConfigError, FaultError, ForkError, FrameNumber, KernelMapError,
+    AdviseError, Busy, CollapseError, ConfigError, Ended, FaultError, ForkError, FrameNumber, KernelMapError,
     LockError, MapError, MigrateError, Migrated, NodeId, OfflineError, OutOfMemory, Pages, ProtectError,
     RangeError, RemapError, TooManyObjects, TruncateError, UnmapError, WriteError,
 };
@@ -38,6 +38,24 @@ fn a_call_without_a_frame_says_that_memory_is_out() {
         (&CollapseError::OutOfMemory, "no 512 neighbouring frames are free"),
         (&WriteError::OutOfMemory { written: 7 }, "out of memory after 7 bytes"),
     ]);
+}
+
+#[test]
+fn a_call_with_the_handle_of_an_ended_space_says_so() {
+    let errors: [&dyn Error; 11] = [
+        &Ended,
+        &AdviseError::Ended,
+        &CollapseError::Ended,
+        &FaultError::Ended,
+        &ForkError::Ended,
+        &LockError::Ended,
+        &MapError::Ended,
+        &MigrateError::Ended,
+        &ProtectError::Ended,
+        &RemapError::Ended,
+        &UnmapError::Ended,
+    ];
+    assert_messages(errors.map(|error| (error, "the space has ended")));
 }
 
 #[test]

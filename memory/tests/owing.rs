@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use ceasefire::{Batch, Condition, PageSize, Payment, Platform, Schedule, Stamp};
+use ceasefire::{Batch, PageSize, Payment, Platform, Schedule, Stamp};
 use ceasefire_memory::{
     Config, Frame, FrameNumber, Lazy, Machine as _, Moved, NodeId, ObjectId, OfflineError, Pages, PAGE_BYTES,
 };
 
 use crate::common::owing::{
     bounds, finish, lazily, machine, near, near_owes, owe, owe_as, pass, settle_by_ticks, take_all, tick,
-    TableLock, AGE, FRAMES, MOVED, NEAR, READ,
+    TableLock, AGE, FRAMES, MOVED, NEAR, READ, UNKEPT,
 };
 use crate::common::{self, config, free, numbers, Moment, Rig, Space};
 
@@ -413,8 +413,8 @@ fn hole_04_a_debt_that_an_interrupt_takes_from_the_task() {
     let mut batch: Batch<'_, _, Frame, _> =
         Batch::new(rig.memory.engine(), Schedule::Lazy, |frame| taken = Some(frame));
     let mut unmapping = batch.take(here.pop().unwrap());
-    unmapping.clear(&TableLock(space.clone()), 0, PageSize::KIB_4, || READ);
-    unmapping.release_in_debt(Condition::default());
+    unmapping.clear(&TableLock(space.clone()), 0, PageSize::KIB_4, |_| READ);
+    unmapping.release_in_debt(UNKEPT);
     drop(batch);
     let taken = taken.unwrap();
     // As an interrupt would do.

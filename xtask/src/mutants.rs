@@ -105,7 +105,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         let folder = workspace.target.join(format!("mutants-{}-{number}", subject.folder));
         let mut more = Vec::new();
         if number > 0 {
-            more.extend(["--profile", "mutants-optimized"].map(str::to_owned));
+            more.extend(["--profile", "checked"].map(str::to_owned));
             more.extend(report.survivors.iter().flat_map(|name| ["--re".to_owned(), pattern(name)]));
         } else if let Some(shard) = &options.shard {
             more.extend(["--shard", shard, "--sharding", "round-robin"].map(str::to_owned));

@@ -22,6 +22,15 @@ pub(crate) fn command() -> Command {
     command
 }
 
+/// The same command, which Ctrl-C ends wherever the tests were started: a script's background job ignores it.
+pub(crate) fn interruptible() -> Command {
+    let plain = command();
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT").arg(plain.get_program());
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+}
+
 /// Runs the command to its end.
 pub(crate) fn ceasefire(arguments: &[&str]) -> Output {
     command().args(arguments).output().expect("the built command starts")

@@ -10,6 +10,8 @@ mod request;
 mod slots;
 mod state;
 
+#[cfg(ceasefire_checked)]
+pub(crate) use request::Inbox;
 pub(crate) use request::{Asked, Posted};
 pub(crate) use slots::{Flushed, Slots};
 pub use state::Cpu;

@@ -32,12 +32,15 @@ pub(crate) enum Posted {
 }
 
 impl Inbox {
+    /// The inbox of a CPU that has not come online yet.
     pub(crate) const fn new() -> Self {
-        Self {
-            interrupted: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            from: AtomicCpuSet::new(),
-        }
+        Self { interrupted: AtomicBool::new(false), closed: AtomicBool::new(true), from: AtomicCpuSet::new() }
+    }
+
+    /// The inbox of a CPU that is online.
+    #[cfg(ceasefire_checked)]
+    pub(crate) fn opened() -> Self {
+        Self { closed: AtomicBool::new(false), ..Self::new() }
     }
 
     /// Posts a request.

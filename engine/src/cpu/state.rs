@@ -131,8 +131,7 @@ pub(crate) struct Loaded<S> {
 unsafe impl<S: Send> Sync for Cpu<S> {}
 
 impl<S> Cpu<S> {
-    /// A CPU on the kernel's own tables. It must call [`Engine::online`](crate::Engine::online) before it runs its
-    /// first space.
+    /// A CPU that has not come [online](crate::Engine::online) yet, on the kernel's own tables.
     pub const fn new() -> Self {
         Self {
             seen: Seen {

@@ -19,11 +19,14 @@
 //!   page that is being written.
 //! - The flush is remembered in the spaces that it covered. So the next munmap does not pay for it again.
 
+use core::marker::PhantomData;
+use core::mem;
+
 use super::account::{Paid, Part, Recorded};
 use super::permit::WritePermit;
 use super::settled::TableGuard;
-use crate::entry::{Debt, Translation};
-use crate::flush::PageSize;
+use crate::entry::{Debt, Entry, Translation};
+use crate::flush::{Flush, PageSize};
 use crate::lazy::{may_owe, Condition, Met, Owed};
 use crate::platform::Platform;
 use crate::primitive::Ordering;
@@ -60,27 +63,54 @@ pub enum Schedule {
 /// ```
 /// use ceasefire::{Batch, Condition, Engine, Entry, Owed, PageSize, Platform, Schedule, TableGuard};
 ///
+/// /// The only name of a frame that is in use: it has no copy.
+/// struct Frame(u64);
+///
 /// fn reclaim<P: Platform, G: TableGuard<P>>(
-///     engine: &Engine<P>, page: u64, lock: &G, clear: impl FnOnce() -> Entry, free: impl FnMut(Owed<u64>),
+///     engine: &Engine<P>, frame: Frame, lock: &G, clear: impl FnOnce(&G) -> Entry, free: impl FnMut(Owed<Frame>),
 /// ) {
-///     let mut batch: Batch<'_, P, u64, _> = Batch::new(engine, Schedule::Lazy, free);
-///     let mut unmapping = batch.take(page);
+///     let mut batch: Batch<'_, P, Frame, _> = Batch::new(engine, Schedule::Lazy, free);
+///     let mut unmapping = batch.take(frame);
 ///     unmapping.clear(lock, 0x1000, PageSize::KIB_4, clear); // under the page-table lock
-///     unmapping.release_in_debt(Condition::default());
-///     batch.flush(); // at most one flush; only now `free` gets the page
+///     unmapping.release_in_debt(Condition { dirty: false, locked: false, altered: false });
+///     batch.flush(); // at most one flush; only now `free` gets the frame
 /// }
 /// ```
+///
+/// A batch that outlives a call, in a task's structure, has a function in place of a closure. Its type has a name then:
+///
+/// ```
+/// # use ceasefire::{Batch, Owed, Platform};
+/// # struct Frame(u64);
+/// struct Task<P: Platform + 'static> {
+///     unmapped: Option<Batch<'static, P, Frame, fn(Owed<Frame>)>>,
+/// }
+/// ```
+///
+/// A batch stays with its task. The task may move to another CPU, since a task switch waits for the task's broadcasts.
+/// A batch handed to another task would wait for the wrong CPU's broadcasts:
+///
+/// ```compile_fail,E0277
+/// # use ceasefire::{Batch, Owed, Platform};
+/// # struct Frame(u64);
+/// fn elsewhere<P: Platform + Sync>(batch: Batch<'static, P, Frame, fn(Owed<Frame>)>) {
+///     std::thread::spawn(move || drop(batch));
+/// }
+/// ```
+///
+/// If `exchange`, `release` or the platform panics, the batch still pays before it releases a page: see *Panics* in the
+/// book.
 ///
 /// The debt is recorded where the translation is exchanged, in the space of the lock, so there is no value for it that
 /// could be lost. A page belongs to one batch while its translations are taken away:
 ///
 /// ```compile_fail,E0382
-/// # use ceasefire::{Batch, Condition, Owed, Platform};
+/// # use ceasefire::{Batch, Owed, Platform};
 /// fn elsewhere<P: Platform, T, R: FnMut(Owed<T>)>(
 ///     batch: &mut Batch<'_, P, T, R>, other: &mut Batch<'_, P, T, R>, page: T,
 /// ) {
 ///     batch.take(page).hold();
-///     other.take(page).release_in_debt(Condition::default());
+///     other.take(page).hold();
 /// }
 /// ```
 #[must_use = "the pages it holds come out only when it flushes"]
@@ -109,6 +139,12 @@ pub struct Batch<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize = BATCH> 
     writable: bool,
     /// Broadcasts were started and not yet waited for.
     started: bool,
+    /// A payment has begun and has not ended. It stays set if the platform panics.
+    paying: bool,
+    /// The stamp until which the pages owe that leave in debt. It stays if a release panics and leaves some behind.
+    stamp: Stamp,
+    /// Broadcasts are waited for on the CPU that started them, or that their task moved to.
+    here: PhantomData<*const ()>,
 }
 
 /// The records of a lazy batch, beside what must be flushed.
@@ -145,6 +181,9 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
             since: 0,
             writable: false,
             started: false,
+            paying: false,
+            stamp: Stamp::SETTLED,
+            here: PhantomData,
         }
     }
 
@@ -219,6 +258,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
     /// ones. Interrupts must be on.
     pub fn flush(&mut self) {
         let stamp = if self.engine.guarded(Guard::BatchFlush) { self.pay_due() } else { Stamp::SETTLED }; // R1
+        self.stamp = self.stamp.with(stamp);
         for held in &mut self.held[self.withheld..self.waiting] {
             if let Some(page) = held.take() {
                 (self.release)(Owed::settled(page));
@@ -226,10 +266,11 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         }
         for held in self.held[self.leaving..].iter_mut().rev() {
             if let Some(page) = held.take() {
-                (self.release)(Owed::new(page, stamp));
+                (self.release)(Owed::new(page, self.stamp));
             }
         }
         (self.waiting, self.leaving) = (self.withheld, N);
+        self.stamp = Stamp::SETTLED;
     }
 
     #[cold]
@@ -379,7 +420,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
             met.add(debt.entry, self.engine.narrows(space.as_ref()));
             lazy.met.join(met);
             // If the page may be released in debt, this debt costs nothing now and a share of a common broadcast later.
-            if may_owe(Condition::default(), met) && self.may_wait() {
+            if may_owe(Condition::FREE, met) && self.may_wait() {
                 self.remember(space, generation, narrowed);
                 if let (Some(lazy), Some(known)) = (&mut self.lazy, &mut self.spaces[0]) {
                     known.lazy = true;
@@ -466,6 +507,9 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         if self.known == 0 {
             return Stamp::SETTLED;
         }
+        if mem::replace(&mut self.paying, true) {
+            return self.pay_again();
+        }
         let spaces = &self.spaces[..self.known];
         let concerns = |id| spaces.iter().flatten().any(|known| known.space.as_ref().id() == id);
         let mut paid = Paid::Local;
@@ -479,9 +523,9 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
                     leaving.pour(&mut self.due);
                 }
             }
-            let started = core::mem::take(&mut self.started);
+            let started = mem::take(&mut self.started);
             paid = self.engine.pay_batch(&mut self.due, concerns, started, all);
-            self.engine.count_settled(core::mem::take(&mut self.due.recorded), self.since, paid);
+            self.engine.count_settled(mem::take(&mut self.due.recorded), self.since, paid);
         }
         let stamp = match owing {
             Some(Lazy { leaving, .. }) if leaving.recorded > 0 => {
@@ -493,14 +537,35 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
             }
             _ => Stamp::SETTLED,
         };
+        self.close(paid, stamp);
+        stamp
+    }
+
+    /// Pays after a payment in which the platform panicked. The lists of CPUs are lost with it, so it flushes every
+    /// space on every CPU.
+    #[cold]
+    fn pay_again(&mut self) -> Stamp {
+        for known in self.spaces[..self.known].iter().flatten() {
+            self.engine.flush(known.space.as_ref(), Flush::TRANSLATIONS);
+        }
+        self.due = Part::new();
+        if let Some(lazy) = &mut self.lazy {
+            (lazy.page, lazy.leaving) = (Part::new(), Part::new());
+        }
+        self.started = false;
+        self.close(Paid::Interrupts, Stamp::SETTLED);
+        Stamp::SETTLED
+    }
+
+    /// Tells the spaces what became of their debts.
+    fn close(&mut self, paid: Paid, stamp: Stamp) {
         let only_own = self.engine.guarded(Guard::Reached); // R3
         for entry in &mut self.spaces[..self.known] {
             if let Some(recorded) = entry.take() {
                 recorded.close(paid, stamp, only_own);
             }
         }
-        (self.known, self.writable) = (0, false);
-        stamp
+        (self.known, self.writable, self.paying) = (0, false, false);
     }
 }
 
@@ -510,6 +575,22 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Drop for Batch<'_, P, T,
         while let Some(page) = self.next_withheld() {
             (self.release)(Owed::settled(page));
         }
+    }
+}
+
+/// Records a debt for the worst that an exchange may have done before it panicked.
+struct Unwound<'b, 'e, 's, P: Platform, T, R: FnMut(Owed<T>), const N: usize> {
+    batch: &'b mut Batch<'e, P, T, R, N>,
+    space: &'s P::Space,
+    address: u64,
+    size: PageSize,
+    narrowed: bool,
+}
+
+impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Drop for Unwound<'_, '_, '_, P, T, R, N> {
+    #[cold]
+    fn drop(&mut self) {
+        self.batch.owe(self.space, Debt::new(self.address, self.size, Entry::DIRTY), self.narrowed);
     }
 }
 
@@ -523,15 +604,19 @@ pub struct Unmapping<'b, 'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> 
 }
 
 impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, R, N> {
-    /// Changes the page, which is not handed over to the batch yet.
+    /// Changes the page, which is not handed over to the batch yet. `change` must leave the same page in its place: the
+    /// translations that were cleared are this page's.
     pub fn update<U>(&mut self, change: impl FnOnce(&mut T) -> U) -> Option<U> {
         self.page.as_mut().map(change)
     }
 
-    /// Clears the translation of `size` at `address`. `exchange` puts an entry that no CPU can use in its place, in one
-    /// atomic step and under the page-table lock of `guard`, and returns the old entry.
+    /// Clears the translation of `size` at `address`. `exchange` gets the guard of the page-table lock, puts an entry
+    /// that no CPU can use in the translation's place, in one atomic step, and returns the old entry.
     ///
-    /// The debt is recorded under that lock, so the next operation that takes it finds the debt (see
+    /// The lock must not be one under which the same task has [settled](Engine::settle) the space: the operation that
+    /// settled it would return while this debt is open (R3).
+    ///
+    /// The debt is recorded under the lock, so the next operation that takes it finds the debt (see
     /// [`Engine::settle`]). The debt is paid at once in two cases. Deferring would save nothing: no other CPU may hold
     /// the translation. Or it would not be safe: the platform does not promise that stores through clean entries walk
     /// again.
@@ -541,7 +626,7 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, 
         guard: &G,
         address: u64,
         size: PageSize,
-        exchange: impl FnOnce() -> E,
+        exchange: impl FnOnce(&G) -> E,
     ) -> E {
         self.exchange(guard, address, size, false, exchange)
     }
@@ -557,7 +642,7 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, 
         guard: &G,
         address: u64,
         size: PageSize,
-        exchange: impl FnOnce() -> E,
+        exchange: impl FnOnce(&G) -> E,
     ) -> E {
         self.exchange(guard, address, size, true, exchange)
     }
@@ -569,11 +654,14 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, 
         address: u64,
         size: PageSize,
         narrowed: bool,
-        exchange: impl FnOnce() -> E,
+        exchange: impl FnOnce(&G) -> E,
     ) -> E {
-        let old = exchange();
+        let unwound = Unwound { batch: self.batch, space: guard.space(), address, size, narrowed };
+        let old = exchange(guard);
+        let entry = old.entry();
+        mem::forget(unwound);
         let narrowed = narrowed && self.batch.engine.guarded(Guard::Narrowing); // R5
-        self.batch.owe(guard.space(), Debt::new(address, size, old.entry()), narrowed);
+        self.batch.owe(guard.space(), Debt::new(address, size, entry), narrowed);
         old
     }
 

@@ -10,12 +10,13 @@
 //! these flushes the only one at its end. A gather made by [`Gather::keeping`] borrows the lock that keeps new
 //! translations out of the whole range. It flushes once at its end, and cannot outlive that lock.
 
+use core::mem;
 use core::ops::Deref;
 
-use super::room::Room;
+use super::room::{Place, Room};
 use super::settled::{Settled, TableGuard};
 use super::span::Span;
-use crate::entry::{Debt, Translation};
+use crate::entry::{Debt, Entry, Translation};
 use crate::flush::{Flush, PageSize};
 use crate::platform::Platform;
 use crate::sabotage::Guard;
@@ -24,9 +25,12 @@ use crate::Engine;
 
 /// The guard of a lock that keeps new translations out of a range: a space's lock, held exclusively.
 ///
-/// A kernel implements it for the guard type of that lock. While the guard lives, no fault and no other operation of
-/// the program creates a translation in the space.
-pub trait RangeGuard<P: Platform> {
+/// A kernel implements it for the guard type of that lock.
+///
+/// # Safety
+/// R7 rests on it. While the guard lives, no fault and no other operation of the program creates a translation in the
+/// space that [`RangeGuard::space`] names. Every call names the same space.
+pub unsafe trait RangeGuard<P: Platform> {
     /// The space that the lock protects.
     fn space(&self) -> &P::Space;
 }
@@ -37,25 +41,30 @@ pub trait RangeGuard<P: Platform> {
 /// Dropping a gather finishes it.
 ///
 /// ```
-/// use ceasefire::{Access, Engine, Entry, Gather, PageSize, Platform, TableGuard, Translation};
+/// use ceasefire::{Access, Engine, Entry, Gather, PageSize, Place, Platform, TableGuard, Translation};
 ///
 /// # struct Pte(u64);
 /// # impl Translation for Pte {
 /// #     fn entry(&self) -> Entry { Entry::NONE }
 /// # }
 /// # trait Leaf { fn exchange(&self, address: u64, new: u64) -> Pte; }
+/// /// The only name of a frame that is in use: it has no copy.
+/// struct Frame(u64);
+///
 /// fn unmap_one<P: Platform, G: TableGuard<P> + Leaf>(
-///     engine: &Engine<P>, space: &P::Space, lock: G, address: u64, free: impl FnMut(u64),
+///     engine: &Engine<P>, space: &P::Space, lock: G, address: u64, free: impl FnMut(Frame),
 /// ) {
-///     let mut room = [None; 1];
+///     let mut room = [Place::EMPTY; 1];
 ///     let mut gather = Gather::new(engine, space.as_ref(), &mut room, free);
 ///     let mut changes = gather.under(engine.settle(lock));
-///     let old = changes.clear(address, PageSize::KIB_4, |leaf| leaf.exchange(address, 0));
-///     changes.hold(old.0 >> 12);
+///     changes.clear(address, PageSize::KIB_4, |leaf| leaf.exchange(address, 0), |old| Some(Frame(old.0 >> 12)));
 ///     drop(changes); // flushes, then releases the page-table lock
 ///     gather.finish(); // only now `free` has got the frame
 /// }
 /// ```
+///
+/// The old entry names the frame too, and Rust cannot tell one number from another. So make the frame from the entry in
+/// `clear` alone, and give it a type without copies.
 ///
 /// It changes translations only under a lock under which the space was [settled](Engine::settle):
 ///
@@ -73,16 +82,16 @@ pub trait RangeGuard<P: Platform> {
 /// # fn early<P: Platform, R: FnMut(u32), G: TableGuard<P>>(gather: &mut Gather<'_, P, u32, R>, lock: Settled<G>) {
 ///     let mut changes = gather.under(lock);
 ///     drop(lock);
-///     changes.clear(0x1000, PageSize::KIB_4, |_| Entry::NONE);
+///     changes.clear(0x1000, PageSize::KIB_4, |_| Entry::NONE, |_| None);
 /// # }
 /// ```
 ///
 /// A gather that relies on the lock of the range borrows it, so that lock cannot be released early either:
 ///
 /// ```compile_fail,E0505
-/// # use ceasefire::{Engine, Gather, Platform, RangeGuard};
+/// # use ceasefire::{Engine, Gather, Place, Platform, RangeGuard};
 /// # fn early<P: Platform, G: RangeGuard<P>>(engine: &Engine<P>, lock: G) {
-///     let mut room = [None::<u32>; 4];
+///     let mut room = [Place::<u32>::EMPTY; 4];
 ///     let gather = Gather::keeping(engine, &lock, &mut room, drop);
 ///     drop(lock);
 ///     gather.finish();
@@ -112,12 +121,7 @@ pub struct Gather<'e, P: Platform, T, R: FnMut(T)> {
 
 impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
     /// A gather in `space` that flushes before it releases each page-table lock. It has room for `room.len()` things.
-    pub fn new(
-        engine: &'e Engine<P>,
-        space: &'e AddressSpace,
-        room: &'e mut [Option<T>],
-        release: R,
-    ) -> Self {
+    pub fn new(engine: &'e Engine<P>, space: &'e AddressSpace, room: &'e mut [Place<T>], release: R) -> Self {
         Self::open(engine, space, false, room, release)
     }
 
@@ -126,7 +130,7 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
     pub fn keeping<K: RangeGuard<P>>(
         engine: &'e Engine<P>,
         keeper: &'e K,
-        room: &'e mut [Option<T>],
+        room: &'e mut [Place<T>],
         release: R,
     ) -> Self {
         Self::open(engine, keeper.space().as_ref(), true, room, release)
@@ -136,7 +140,7 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
         engine: &'e Engine<P>,
         space: &'e AddressSpace,
         keeps: bool,
-        room: &'e mut [Option<T>],
+        room: &'e mut [Place<T>],
         release: R,
     ) -> Self {
         space.in_flight.begin_gather();
@@ -161,12 +165,17 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
     }
 
     /// Unlinks a page-table page that no longer translates anything. `unlink` takes it out of the table above and
-    /// returns it; pass it to [`Gather::hold`]. The page-table page, or a table below it, translated pages of `size`
-    /// from `address` on.
-    pub fn unlink<U>(&mut self, address: u64, size: PageSize, unlink: impl FnOnce() -> U) -> U {
-        let unlinked = unlink();
+    /// returns it, to be held; `None` if there is none. The page-table page, or a table below it, translated pages of
+    /// `size` from `address` on.
+    ///
+    /// It is released once no walker can read it, neither a processor's nor the kernel's own
+    /// ([`Walkers`](crate::Walkers)).
+    pub fn unlink(&mut self, address: u64, size: PageSize, unlink: impl FnOnce() -> Option<T>) {
+        // Before the table is taken out: `unlink` may panic behind that.
         self.room.changed.cover_table(address, size, size.bytes());
-        unlinked
+        if let Some(table) = unlink() {
+            self.hold(table);
+        }
     }
 
     /// Keeps `held` until the next flush is done. Flushes by itself if there is no room; interrupts must be on.
@@ -201,8 +210,8 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
     fn flush_last(&mut self) {
         if self.space.in_flight.nested() && self.engine.guarded(Guard::Nested) {
             // R3: another thread cleared translations that this one found gone, and may not have flushed them yet.
-            self.room.changed = Span::new();
             pay(self.engine, self.space, Flush::ALL);
+            self.room.changed = Span::new();
         }
         self.flush();
         self.finished = true;
@@ -237,6 +246,19 @@ impl<P: Platform, T, R: FnMut(T)> Drop for Gather<'_, P, T, R> {
     }
 }
 
+/// Notes a debt for the worst that an exchange may have done before it panicked.
+struct Unwound<'c, 'g, 'e, P: Platform, T, R: FnMut(T), G: TableGuard<P>> {
+    changes: &'c mut Changes<'g, 'e, P, T, R, G>,
+    address: u64,
+    size: PageSize,
+}
+
+impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Drop for Unwound<'_, '_, '_, P, T, R, G> {
+    fn drop(&mut self) {
+        self.changes.owe(Debt::new(self.address, self.size, Entry::DIRTY));
+    }
+}
+
 /// Changes of translations under one page-table lock, which is released when they are dropped.
 #[must_use = "dropping it releases the page-table lock"]
 #[derive(Debug)]
@@ -247,15 +269,21 @@ pub struct Changes<'g, 'e, P: Platform, T, R: FnMut(T), G: TableGuard<P>> {
 
 impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> {
     /// Clears the translation of `size` at `address`. `exchange` puts an entry that no CPU can use in its place, in one
-    /// atomic step, and returns the old entry. Pass what that entry led to to [`Changes::hold`].
+    /// atomic step, and returns the old entry. `led_to` names the thing that the old entry led to, which is held until
+    /// the flush; `None` if nothing may be used again, such as the registers of a device. Returns the old entry.
+    ///
+    /// Flushes by itself if there is no room for the thing; interrupts must be on.
     pub fn clear<E: Translation>(
         &mut self,
         address: u64,
         size: PageSize,
         exchange: impl FnOnce(&G) -> E,
+        led_to: impl FnOnce(&E) -> Option<T>,
     ) -> E {
-        let old = exchange(&self.lock);
-        self.owe(Debt::new(address, size, old.entry()));
+        let old = self.exchange(address, size, exchange);
+        if let Some(held) = led_to(&old) {
+            self.hold(held);
+        }
         old
     }
 
@@ -268,17 +296,35 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> 
         size: PageSize,
         exchange: impl FnOnce(&G) -> E,
     ) -> E {
-        self.clear(address, size, exchange)
+        self.exchange(address, size, exchange)
+    }
+
+    #[inline]
+    fn exchange<E: Translation>(
+        &mut self,
+        address: u64,
+        size: PageSize,
+        exchange: impl FnOnce(&G) -> E,
+    ) -> E {
+        let unwound = Unwound { changes: self, address, size };
+        let old = exchange(&unwound.changes.lock);
+        let entry = old.entry();
+        mem::forget(unwound);
+        self.owe(Debt::new(address, size, entry));
+        old
     }
 
     /// Unlinks a page-table page under the lock, like [`Gather::unlink`].
-    pub fn unlink<U>(&mut self, address: u64, size: PageSize, unlink: impl FnOnce(&G) -> U) -> U {
-        self.detach(address, size, size.bytes(), unlink)
+    pub fn unlink(&mut self, address: u64, size: PageSize, unlink: impl FnOnce(&G) -> Option<T>) {
+        if let Some(table) = self.detach(address, size, size.bytes(), unlink) {
+            self.hold(table);
+        }
     }
 
     /// Takes a page-table page in use out of its place, to be linked elsewhere. `exchange` does so and returns the
     /// entry that pointed to it. The page-table page translates `bytes` from `address` on, in pages of `size` or
-    /// larger. After the flush, no CPU uses a translation of it there and no walker finds it there.
+    /// larger; at least one page is flushed. After the flush, no CPU uses a translation of it there and no walker finds
+    /// it there.
     pub fn detach<E>(
         &mut self,
         address: u64,
@@ -286,11 +332,14 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> 
         bytes: u64,
         exchange: impl FnOnce(&G) -> E,
     ) -> E {
+        let foreign = self.is_foreign();
+        if !foreign {
+            // Before the table is taken out: `exchange` may panic behind that.
+            self.gather.room.changed.cover_table(address, size, bytes.max(size.bytes()));
+        }
         let old = exchange(&self.lock);
-        if self.is_foreign() {
+        if foreign {
             self.flush_foreign(Flush::ALL);
-        } else {
-            self.gather.room.changed.cover_table(address, size, bytes);
         }
         old
     }

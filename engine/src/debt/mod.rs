@@ -16,5 +16,7 @@ mod span;
 pub use batch::{Batch, Schedule, Unmapping, BATCH};
 pub use gather::{Changes, Gather, RangeGuard};
 pub use permit::WritePermit;
+pub use room::Place;
 pub(crate) use room::Room;
 pub use settled::{Settled, TableGuard};
+pub(crate) use span::Span;

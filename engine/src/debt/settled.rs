@@ -20,10 +20,13 @@ use crate::Engine;
 
 /// The guard of a page-table lock: the lock is held as long as the guard lives.
 ///
-/// A kernel implements it for the guard type of its page-table lock, and ensures two things. While the guard lives, no
-/// other CPU changes the translations that it guards. And [`TableGuard::space`] names the space to which they belong.
-/// The engine takes the space from the guard, so a translation cannot be recorded in another one.
-pub trait TableGuard<P: Platform> {
+/// A kernel implements it for the guard type of its page-table lock. The engine takes the space from the guard, so a
+/// translation cannot be recorded in another one.
+///
+/// # Safety
+/// R1 to R7 rest on it. While the guard lives, no other CPU changes the translations that it guards.
+/// [`TableGuard::space`] names the space to which they belong. Every call names the same space.
+pub unsafe trait TableGuard<P: Platform> {
     /// The space whose translations the lock guards.
     fn space(&self) -> &P::Space;
 }

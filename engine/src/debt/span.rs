@@ -45,13 +45,10 @@ impl Span {
         self.tables = true;
     }
 
-    /// The flush of all of it, which leaves it empty; `None` if it is empty already.
-    pub(crate) fn take(&mut self) -> Option<Flush> {
-        if self.is_empty() {
-            return None;
-        }
-        let Self { start, end, size, mixed, tables } = core::mem::replace(self, Self::new());
-        Some(Flush { tables, mixed, ..Flush::range(start, end, size) })
+    /// The flush of all of it; `None` if it is empty.
+    pub(crate) fn flush(&self) -> Option<Flush> {
+        let Self { start, end, size, mixed, tables } = *self;
+        (!self.is_empty()).then(|| Flush { tables, mixed, ..Flush::range(start, end, size) })
     }
 }
 
@@ -60,17 +57,20 @@ mod tests {
     use super::*;
     use crate::flush::Extent;
 
+    fn take(span: &mut Span) -> Option<Flush> {
+        core::mem::replace(span, Span::new()).flush()
+    }
+
     #[test]
     fn it_covers_all_that_was_added_in_the_smallest_size() {
         let mut span = Span::new();
-        assert_eq!(span.take(), None);
+        assert_eq!(span.flush(), None);
         span.cover(0x40_0000, PageSize::MIB_2, PageSize::MIB_2.bytes());
-        assert_eq!(span.take(), Some(Flush::page(0x40_0000, PageSize::MIB_2)));
+        assert_eq!(take(&mut span), Some(Flush::page(0x40_0000, PageSize::MIB_2)));
         span.cover(0x40_0000, PageSize::MIB_2, PageSize::MIB_2.bytes());
         span.cover_table(0x3f_f000, PageSize::KIB_4, PageSize::KIB_4.bytes());
         let extent = Extent::Pages { start: 0x3f_f000, count: 513, size: PageSize::KIB_4 };
-        assert_eq!(span.take(), Some(Flush { extent, tables: true, mixed: true }));
-        assert!(span.is_empty());
+        assert_eq!(take(&mut span), Some(Flush { extent, tables: true, mixed: true }));
     }
 
     #[test]
@@ -80,6 +80,6 @@ mod tests {
             span.cover(page << 16, PageSize::KIB_64, PageSize::KIB_64.bytes());
         }
         let extent = Extent::Pages { start: 3 << 16, count: 3, size: PageSize::KIB_64 };
-        assert_eq!(span.take(), Some(Flush { extent, tables: false, mixed: false }));
+        assert_eq!(take(&mut span), Some(Flush { extent, tables: false, mixed: false }));
     }
 }

@@ -1,6 +1,6 @@
 //! How a flush of kernel ranges reaches every online CPU.
 
-use crate::cpu::{Asked, Cpu, Reach};
+use crate::cpu::{Asked, Cpu};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::flush::{work, Flush, Work};
 use crate::platform::{Platform, Reason};
@@ -18,6 +18,8 @@ impl<P: Platform> Engine<P> {
     /// walker may read freed page-table pages while the program runs. More pages than the engine's ceiling are flushed
     /// as everything.
     ///
+    /// If `flush.tables` is set, it also waits for the kernel's own [walkers](crate::Walkers).
+    ///
     /// Every CPU must call [`Engine::online`] before it uses a range that may be flushed. Interrupts should be on. With
     /// interrupts off, this CPU answers other CPUs' requests while it waits, and nothing else.
     pub fn flush_kernel(&self, flush: Flush) {
@@ -27,15 +29,19 @@ impl<P: Platform> Engine<P> {
         }
         let limited = flush.limited(self.ceiling);
         let platform = self.platform();
-        platform.pinned(|| {
+        let interrupted = platform.pinned(|| {
             // Before the look at the CPUs: one that comes online or enters the kernel reads it afterwards.
             let generation = self.kernel.generation.raise();
             if platform.broadcast_kernel(limited) {
                 self.finish_flush(SpaceId::KERNEL, limited);
-            } else {
-                self.ask_everyone(generation, limited);
+                return false;
             }
+            self.ask_everyone(generation, limited);
+            true
         });
+        if flush.tables {
+            self.await_walkers(None, interrupted);
+        }
         // R1, R2
         if self.guarded(Guard::KernelDevices) {
             platform.invalidate_kernel_devices(flush);
@@ -55,7 +61,7 @@ impl<P: Platform> Engine<P> {
             targets.retain(|cpu| !platform.cpu(cpu).seen.mode.defer());
         }
         let asked = Asked { space: SpaceId::KERNEL, generation, flush };
-        let ticket = self.ask(&mut targets, asked, |_| Reach::Itself);
+        let ticket = self.ask_themselves(&mut targets, asked);
         self.on_this_cpu(|here| self.answer_kernel(here.cpu, asked, Reason::LocalShootdown));
         self.await_answers(ticket);
     }
@@ -95,6 +101,18 @@ impl<P: Platform> Engine<P> {
         cpu.tally.invalidated(flush.pages());
         self.trace(reason, flush.pages(), SpaceId::KERNEL);
         cpu.seen.mode.reach(newest);
+    }
+
+    /// Checks in debug builds that a CPU that is online is so in this engine.
+    pub(crate) fn assert_alone(&self, id: CpuId, cpu: &Cpu<P::Space>) {
+        // A checker would take the look for an access of the protocol.
+        #[cfg(not(ceasefire_checked))]
+        debug_assert!(
+            cpu.inbox.is_closed() || self.kernel.online.contains(id),
+            "{id:?} came online in another engine"
+        );
+        #[cfg(ceasefire_checked)]
+        let _ = (self, id, cpu);
     }
 
     /// Whether `cpu` is online, so that flushes of kernel ranges reach it.

@@ -6,8 +6,9 @@
 //! strict form the gather is finished before the call returns.
 
 use core::fmt;
+use core::mem;
 
-use crate::debt::Room;
+use crate::debt::{Place, Room, Span};
 use crate::entry::{may_be_held_in_kernel, Translation};
 use crate::flush::PageSize;
 use crate::platform::Platform;
@@ -20,10 +21,10 @@ use crate::Engine;
 /// a lock of its own.
 ///
 /// ```
-/// use ceasefire::{Engine, Entry, KernelGather, PageSize, Platform};
+/// use ceasefire::{Engine, Entry, KernelGather, PageSize, Place, Platform};
 ///
 /// fn free_stack<P: Platform>(engine: &Engine<P>, address: u64, free: impl FnMut(u64)) {
-///     let mut room = [None; 1];
+///     let mut room = [Place::EMPTY; 1];
 ///     let mut gather = KernelGather::new(engine, &mut room, free);
 ///     // The kernel exchanges its page-table entry here, and returns the old one.
 ///     gather.clear(address, PageSize::KIB_4, || Entry::DIRTY);
@@ -49,15 +50,18 @@ pub struct KernelGather<'e, P: Platform, T, R: FnMut(T)> {
 
 impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
     /// A gather with room for as many things as `room` has places.
-    pub fn new(engine: &'e Engine<P>, room: &'e mut [Option<T>], release: R) -> Self {
+    pub fn new(engine: &'e Engine<P>, room: &'e mut [Place<T>], release: R) -> Self {
         Self { engine, room: Room::new(room, release) }
     }
 
     /// Clears the translation of `size` at `address`. `exchange` puts an entry that no CPU can use in its place, in one
     /// atomic step, and returns the old entry. Pass the frame and the address to [`KernelGather::hold`].
     pub fn clear<E: Translation>(&mut self, address: u64, size: PageSize, exchange: impl FnOnce() -> E) -> E {
+        let unwound = Unwound { changed: &mut self.room.changed, address, size };
         let old = exchange();
-        if may_be_held_in_kernel(old.entry()) {
+        let entry = old.entry();
+        mem::forget(unwound);
+        if may_be_held_in_kernel(entry) {
             self.room.changed.cover(address, size, size.bytes());
         }
         old
@@ -75,13 +79,15 @@ impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
     }
 
     /// Unlinks a page-table page that no longer translates anything. `unlink` takes it out of the table above and
-    /// returns it; pass it to [`KernelGather::hold`]. The page-table page, or a table below it, translated pages of
+    /// returns it, to be held; `None` if there is none. The page-table page, or a table below it, translated pages of
     /// `size` from `address` on. The flush interrupts CPUs that run a program undisturbed too: their walkers may read
     /// the page-table page.
-    pub fn unlink<U>(&mut self, address: u64, size: PageSize, unlink: impl FnOnce() -> U) -> U {
-        let unlinked = unlink();
+    pub fn unlink(&mut self, address: u64, size: PageSize, unlink: impl FnOnce() -> Option<T>) {
+        // Before the table is taken out: `unlink` may panic behind that.
         self.room.changed.cover_table(address, size, size.bytes());
-        unlinked
+        if let Some(table) = unlink() {
+            self.hold(table);
+        }
     }
 
     /// Keeps `held` until the next flush is done. Flushes by itself if there is no room; interrupts should be on.
@@ -102,6 +108,19 @@ impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
 
     /// Flushes and releases.
     pub fn finish(self) {}
+}
+
+/// Covers a translation whose exchange panicked: it may have been cleared.
+struct Unwound<'s> {
+    changed: &'s mut Span,
+    address: u64,
+    size: PageSize,
+}
+
+impl Drop for Unwound<'_> {
+    fn drop(&mut self) {
+        self.changed.cover(self.address, self.size, self.size.bytes());
+    }
 }
 
 /// Written by hand, so that `release` may be a closure.

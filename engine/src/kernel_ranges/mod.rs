@@ -35,10 +35,9 @@ impl KernelRanges {
         self.online.insert(cpu);
     }
 
-    /// Whether no flush of kernel ranges can have missed this CPU: it is online, or there was none.
-    #[cfg(not(ceasefire_checked))]
-    pub(crate) fn reaches(&self, cpu: CpuId) -> bool {
-        self.generation.load() == Generation::FIRST || self.online.contains(cpu)
+    /// The CPUs that are online.
+    pub(crate) fn online(&self) -> &AtomicCpuSet {
+        &self.online
     }
 
     /// Removes a CPU that goes offline. No flush waits for it from here on.

@@ -12,8 +12,9 @@
 
 use crate::entry::Entry;
 
-/// The facts about a page that its translations do not show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// The facts about a page that its translations do not show. It has no default: a fact that a kernel forgets lets a page
+/// go that must stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Condition {
     /// It is newer than its copy on a device, so it must be written out with every store that was made.
     pub dirty: bool,
@@ -22,6 +23,11 @@ pub struct Condition {
     /// Its bytes change while it is free: the kernel fills free frames with zeros or a pattern, or unmaps them from its
     /// own mapping to find wrong accesses.
     pub altered: bool,
+}
+
+impl Condition {
+    /// A page that nothing keeps.
+    pub(crate) const FREE: Self = Self { dirty: false, locked: false, altered: false };
 }
 
 /// The facts found while the translations of a page were cleared.
@@ -76,7 +82,7 @@ mod tests {
         let clean = Entry::READ_ONLY;
         let mut met = Met::default();
         met.add(clean, false);
-        assert!(may_owe(Condition::default(), met));
+        assert!(may_owe(Condition::FREE, met));
         for (entry, in_flight) in [
             (Entry { writable: true, ..clean }, false),
             (Entry { dirty: true, ..clean }, false),
@@ -85,7 +91,7 @@ mod tests {
             let mut added = met;
             added.add(entry, in_flight);
             added.add(clean, false);
-            assert!(!may_owe(Condition::default(), added), "{entry:?} {in_flight}");
+            assert!(!may_owe(Condition::FREE, added), "{entry:?} {in_flight}");
             let (mut to, mut from) = (met, added);
             to.join(added);
             from.join(met);

@@ -125,6 +125,12 @@ impl<P: Platform> Engine<P> {
 
     /// Makes the hardware settle the debts that no CPU can settle alone, if there are any and no other CPU is doing so.
     fn sweep_everywhere(&self) -> bool {
+        let broadcast = self.platform().capabilities().broadcast;
+        if broadcast.is_some_and(|broadcast| broadcast.errata().everyone) {
+            // It would wait for interrupts, with interrupts off and whatever locks the interrupted code holds. The age of
+            // the debts makes code that may wait pay them.
+            return false;
+        }
         let closed = self.ledger.closed();
         let mine = self.ledger.begin_broadcast(closed);
         if mine {
@@ -228,6 +234,8 @@ impl<P: Platform> Engine<P> {
     /// Pays until the debts of `stamp` are settled.
     pub(crate) fn pay_to(&self, stamp: Stamp) {
         debug_assert!(self.ledger.knows(stamp), "{stamp:?} is none that a batch gave");
+        // Such a stamp would never be settled. All debts that exist are paid for it.
+        let stamp = if self.ledger.knows(stamp) { stamp } else { self.ledger.last_owed() };
         self.pay_while(|| !self.is_settled(stamp));
     }
 

@@ -6,6 +6,8 @@ use crate::limits::MAX_ASIDS;
 use crate::space::DYNAMIC_ASIDS;
 
 /// The promises of a processor beyond the minimum.
+///
+/// The default promises nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {
     /// A store through a cached *clean* entry walks the page tables again and faults if the translation is gone. x86
@@ -17,6 +19,48 @@ pub struct Capabilities {
     ///
     /// It must not change while the machine runs: spaces made with it and without it do not mix.
     pub broadcast: Option<Broadcast>,
+    /// The code of the kernel that walks page tables without a lock.
+    pub walkers: Walkers,
+}
+
+/// The code of the kernel that walks page tables of programs without the page-table lock, such as GUP-fast. A flush
+/// proves that the processors' walkers have left a table that was unlinked. It proves nothing about such code.
+///
+/// The code must turn interrupts off before it reads the root, and must not turn them on until it is done with what it
+/// found. The engine then waits for it before a flush with [`Flush::tables`](crate::Flush::tables) returns, so before a
+/// gather releases a page-table page. It never waits longer than the walk takes, but needs an interrupt that a flush by
+/// broadcast would have saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Walkers {
+    /// There is none: each walk holds the page-table lock, or a lock that excludes the freeing of tables.
+    Locked,
+    /// It walks only the tables of the space that its CPU runs, and none of the kernel's ranges. Interrupts of the
+    /// flush itself suffice; after a broadcast the CPUs that run the space are interrupted.
+    Own,
+    /// It may walk any tables on any CPU. Every online CPU is interrupted.
+    #[default]
+    Any,
+    /// The kernel waits for it by other means, such as a grace period of RCU:
+    /// [`Platform::await_walkers`](crate::Platform::await_walkers). It may then walk with interrupts on.
+    Awaited,
+}
+
+/// Faults of processors that broadcast, and what the engine does about them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Errata {
+    /// A wait may end before stores through the invalidated entries have landed, or before an entry is gone. A second
+    /// broadcast of any kind and a second wait close the gap (Arm: CVE-2025-10263 of many cores of 2026, erratum 1286807
+    /// of Cortex-A76). The engine makes both after each wait.
+    pub repeated: bool,
+    /// A wait proves nothing about another CPU until that CPU has waited too (Arm: CVE-2026-0995 of C1-Pro). The engine
+    /// interrupts every CPU that runs a program after each wait, and each calls
+    /// [`Platform::broadcast_wait`](crate::Platform::broadcast_wait). Ticks then settle no debts by broadcast.
+    pub everyone: bool,
+}
+
+impl Errata {
+    /// A processor without these faults.
+    pub const NONE: Self = Self { repeated: false, everyone: false };
 }
 
 /// The spaces that get an ASID that means the same on every CPU.
@@ -35,6 +79,7 @@ pub struct Broadcast {
     asids: u32,
     pages: u32,
     holders: Holders,
+    errata: Errata,
 }
 
 /// Why hardware cannot be used.
@@ -100,7 +145,18 @@ impl Broadcast {
             return Err(BroadcastError::BuiltForFewer { limit, least });
         }
         let asids = if asids > limit { limit } else { asids };
-        Ok(Self { asids, pages: if pages == 0 { 1 } else { pages }, holders })
+        Ok(Self { asids, pages: if pages == 0 { 1 } else { pages }, holders, errata: Errata::NONE })
+    }
+
+    /// The same hardware with these faults.
+    #[must_use]
+    pub const fn with_errata(self, errata: Errata) -> Self {
+        Self { errata, ..self }
+    }
+
+    /// The faults that the engine must work around.
+    pub const fn errata(self) -> Errata {
+        self.errata
     }
 
     /// The number of ASIDs, counted from 0.

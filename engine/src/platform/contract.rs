@@ -183,6 +183,13 @@ pub unsafe trait Platform: Sized + Debug {
         unclaimed("broadcast_wait");
     }
 
+    /// Waits until every walk of page tables without a lock that began before this call has ended. Called only where
+    /// [`Walkers::Awaited`](crate::Walkers::Awaited) is stated, with interrupts as the caller of the flush has them. The
+    /// caller may hold page-table locks, so the walks must not wait for one.
+    fn await_walkers(&self) {
+        debug_assert!(false, "the platform states that it awaits walkers and has no `await_walkers`");
+    }
+
     /// Whether to count now how many CPUs run `space`, whose `generation` was just flushed, and to ask
     /// [`Platform::deserves_asid`]. The engine asks after each flush where [`Holders::Wide`](crate::Holders::Wide) is
     /// stated. The default says yes for one flush in [`LOOK_EVERY`].

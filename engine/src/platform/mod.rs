@@ -12,7 +12,7 @@ mod guard;
 mod look;
 mod trace;
 
-pub use capabilities::{Broadcast, BroadcastError, Capabilities, Holders};
+pub use capabilities::{Broadcast, BroadcastError, Capabilities, Errata, Holders, Walkers};
 pub use contract::Platform;
 pub use guard::{InterruptsOff, Pinned};
 pub use look::{Look, LOOK_EVERY, PATIENCE, WIDE};

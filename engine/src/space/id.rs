@@ -11,6 +11,8 @@ impl SpaceId {
     pub(crate) const SWITCHING: Self = Self(1);
     /// The kernel's own ranges, in the trace of their flushes. No space has this number.
     pub const KERNEL: Self = Self(u64::MAX);
+    /// No space's entries are flushed: the target only takes the interrupt. No space has this number.
+    pub(crate) const NO_FLUSH: Self = Self(u64::MAX - 1);
     pub(crate) const FIRST: u64 = 2;
 
     pub(crate) const fn new(raw: u64) -> Self {

@@ -5,7 +5,7 @@
 //! and post its request afterwards. It then finds the inbox closed and counts the answer itself (`Inbox::post`).
 
 use super::switch::{give_up_places, Previous};
-use crate::cpu::{Cpu, Own, Slots};
+use crate::cpu::Cpu;
 use crate::cpu_set::CpuId;
 use crate::limits::PLACES;
 use crate::platform::Platform;
@@ -36,20 +36,19 @@ impl<P: Platform> Engine<P> {
     /// Brings this CPU online, for the first time or again: it invalidates all entries that the CPU holds and opens its
     /// inbox.
     ///
-    /// Call it before the CPU runs a space. If a CPU that went [offline](Engine::offline) switches to a space without
-    /// it, the switch does the same.
+    /// Call it before the CPU uses a kernel range that may be flushed, and before it runs a space. The first switch to a
+    /// space does the same if it was not called, on a new CPU and on one that went [offline](Engine::offline).
     ///
     /// Before it returns, the CPU must use no kernel range that [`Engine::flush_kernel`] may have flushed meanwhile.
     pub fn online(&self) {
-        self.on_this_cpu(|here| self.arrive(here.id, here.cpu, here.own));
+        self.on_this_cpu(|here| self.arrive(here.id, here.cpu));
     }
 
     /// Makes the CPU's record true again: it holds no entry. Then opens its inbox.
     #[cold]
-    pub(super) fn arrive(&self, id: CpuId, cpu: &Cpu<P::Space>, own: &mut Own<P::Space>) {
-        // The entries left behind are older than any slot records, and ASIDs may have changed owners.
-        own.slots = Slots::new();
-        // R1, R3, R4
+    pub(super) fn arrive(&self, id: CpuId, cpu: &Cpu<P::Space>) {
+        self.assert_alone(id, cpu);
+        // R1, R3, R4: what the slots record stays true, since they promise that no entry is older.
         if self.guarded(Guard::Online) {
             self.platform().invalidate_all();
         }

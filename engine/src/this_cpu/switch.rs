@@ -110,15 +110,10 @@ impl<P: Platform> Engine<P> {
         let space = next.as_ref();
         let Here { id, cpu, own } = here;
         if cpu.inbox.is_closed() {
-            self.arrive(id, cpu, own);
+            self.arrive(id, cpu);
         }
         self.assert_own(space);
-        // A checker would take the look for an access of the protocol.
-        #[cfg(not(ceasefire_checked))]
-        debug_assert!(
-            self.kernel.reaches(id),
-            "{id:?} runs a space and was never brought online: call `Engine::online`"
-        );
+        self.assert_alone(id, cpu);
         // Either order: a CPU that arrives holds no entry, and reads the space's generation afterwards.
         // R1, R3
         if self.guarded(Guard::Switching) {

@@ -12,8 +12,8 @@
 //! space in debt flushes it and does not wait for the other CPU. (Linux got this wrong on Arm until 4b634918384c,
 //! 2025.)
 
-use crate::flush::{Extent, Flush};
-use crate::platform::{Broadcast, Holders, Platform, Reason};
+use crate::flush::{Extent, Flush, PageSize};
+use crate::platform::{Broadcast, Errata, Holders, Platform, Reason};
 use crate::sabotage::Guard;
 use crate::space::{AddressSpace, Asid, SpaceId, Users};
 use crate::Engine;
@@ -132,6 +132,18 @@ impl<P: Platform> Engine<P> {
     pub(crate) fn await_broadcasts(&self, pages: Option<u32>, space: SpaceId) {
         let platform = self.platform();
         platform.broadcast_wait();
+        let Errata { repeated, everyone } =
+            platform.capabilities().broadcast.map_or(Errata::NONE, Broadcast::errata);
+        // R1, R3
+        if repeated && self.guarded(Guard::Repeated) {
+            // Any operation will do.
+            platform.broadcast(Asid::SHARED, Flush::page(0, PageSize::KIB_4));
+            platform.broadcast_wait();
+        }
+        // R1, R3
+        if everyone && self.guarded(Guard::Everyone) {
+            self.wait_on_every_cpu();
+        }
         platform.cpu(platform.this_cpu()).tally.broadcasts.add_at_once(1);
         self.trace(Reason::Broadcast, pages, space);
     }

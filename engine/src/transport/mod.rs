@@ -5,12 +5,14 @@
 //! - `shootdown`: interrupts.
 //! - `broadcast`, with `global_asids`: broadcasts, and the tags that they need.
 //! - `adoption`: the choice of the spaces that get a global ASID.
+//! - `meeting`: interrupts that flush nothing, for walkers and for faults of processors.
 //! - `transition`: a space between slots and a global ASID.
 //! - `retirement`: the end of a space.
 
 mod adoption;
 mod broadcast;
 mod global_asids;
+mod meeting;
 mod pending;
 mod retirement;
 mod shootdown;

@@ -5,9 +5,10 @@
 //! flush continues without it.
 
 use core::fmt;
+use core::marker::PhantomData;
 use core::mem;
 
-use super::shootdown::Ticket;
+use super::shootdown::{Sent, Ticket};
 use crate::flush::Flush;
 use crate::platform::Platform;
 use crate::sabotage::Guard;
@@ -22,6 +23,15 @@ use crate::Engine;
 /// as the contract of [`Platform`] demands. The task may begin other flushes before it waits for this one. A CPU
 /// carries only one request at a time, so the next flush that must interrupt waits until this one's targets have
 /// answered.
+///
+/// It stays with its task: another task, on another CPU, would wait for the wrong CPU's broadcasts.
+///
+/// ```compile_fail,E0277
+/// # use ceasefire::{Pending, Platform};
+/// fn elsewhere<P: Platform + Sync>(pending: Pending<'static, P>) {
+///     std::thread::spawn(move || drop(pending));
+/// }
+/// ```
 #[must_use = "dropping it waits at once: do something else first, or call `flush`"]
 pub struct Pending<'a, P: Platform> {
     engine: &'a Engine<P>,
@@ -37,15 +47,20 @@ pub struct Pending<'a, P: Platform> {
     ticket: Option<Ticket>,
     /// Broadcasts were started.
     started: bool,
+    /// The platform flushed for some CPU, which has not done more than that.
+    elsewhere: bool,
     ended: bool,
+    /// Broadcasts are waited for on the CPU that started them, or that their task moved to.
+    here: PhantomData<*const ()>,
 }
 
 impl<P: Platform> Engine<P> {
-    /// Flushes a part of `space` on every CPU that may use it and every device that walks it, before it returns.
+    /// Flushes a part of `space` on every CPU that may use it and every device that walks it, before it returns. If
+    /// `flush.tables` is set, it also waits for the kernel's own [walkers](crate::Walkers).
     ///
     /// Change the page tables first: the flush covers all changes that were made before the call. Interrupts should be
-    /// on. With interrupts off, this CPU answers other CPUs' requests while it waits, and nothing else. Every CPU has
-    /// reached the generation that is returned.
+    /// on. With interrupts off, this CPU answers other CPUs' requests while it waits, and nothing else. It returns the
+    /// flush's generation.
     pub fn flush(&self, space: &AddressSpace, flush: Flush) -> Generation {
         self.assert_own(space);
         // R1, R3
@@ -81,9 +96,9 @@ impl<P: Platform> Engine<P> {
         // After the generation was raised: a CPU that starts to run the space reads the two in the opposite order.
         let tag = space.tag.read();
         let _pinned = self.pin();
-        let (ticket, started) = match tag.tagged() {
+        let (Sent { ticket, elsewhere }, started) = match tag.tagged() {
             Tagged::Slots => (self.ask_runners(generation, space, limited), false),
-            Tagged::Global(asid) => (None, self.start_globally(asid, space, limited)),
+            Tagged::Global(asid) => (Sent::NOTHING, self.start_globally(asid, space, limited)),
             Tagged::Adopting(asid) | Tagged::Leaving(asid) | Tagged::Ending(asid) => {
                 self.start_in_transition(asid, generation, space, limited)
             }
@@ -98,7 +113,9 @@ impl<P: Platform> Engine<P> {
             tag,
             ticket,
             started,
+            elsewhere,
             ended: false,
+            here: PhantomData,
         }
     }
 
@@ -112,8 +129,8 @@ impl<P: Platform> Engine<P> {
 }
 
 impl<P: Platform> Pending<'_, P> {
-    /// Waits until the flush is done everywhere, and returns the generation that every CPU has reached. Interrupts
-    /// should be on, as for [`Engine::flush`].
+    /// Waits until the flush is done everywhere, and returns its generation. Interrupts should be on, as for
+    /// [`Engine::flush`].
     pub fn wait(mut self) -> Generation {
         self.end();
         self.generation
@@ -143,8 +160,12 @@ impl<P: Platform> Pending<'_, P> {
             engine.finish_flush(space.id(), self.limited);
         }
         match self.tag.tagged() {
-            Tagged::Slots => space.reached.raise_to(generation),
-            Tagged::Global(_) => space.reach_by_broadcast(generation, self.limited.extent),
+            // R3, R7: a CPU that answered has caught up with every flush, or with this one alone if it missed no other. A
+            // CPU that the platform flushed has done this one alone.
+            Tagged::Slots if !(self.elsewhere && engine.guarded(Guard::Elsewhere)) => {
+                space.reached.raise_to(generation);
+            }
+            Tagged::Slots | Tagged::Global(_) => space.reach_by_broadcast(generation, self.limited.extent),
             Tagged::Adopting(_) | Tagged::Leaving(_) | Tagged::Ending(_) => {
                 engine.end_transition(space, space.tag.read());
                 space.reach_by_broadcast(generation, self.limited.extent);
@@ -159,6 +180,11 @@ impl<P: Platform> Pending<'_, P> {
         if let Some(begun) = self.begun {
             space.pace.add(self.tag, engine.platform().now().saturating_sub(begun));
             engine.consider(space, self.generation);
+        }
+        if self.asked.tables {
+            // A CPU between two tags may have been passed over.
+            let interrupted = self.tag.tagged() == Tagged::Slots && !self.elsewhere;
+            engine.await_walkers(Some(space), interrupted);
         }
         engine.flush_devices(space, self.asked);
     }

@@ -23,15 +23,23 @@ pub(crate) struct Ticket {
     number: u64,
 }
 
+/// What became of a flush that other CPUs must do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent {
+    /// The request to wait for, if one was sent.
+    pub(crate) ticket: Option<Ticket>,
+    /// The platform flushed for some CPU.
+    pub(super) elsewhere: bool,
+}
+
+impl Sent {
+    pub(super) const NOTHING: Self = Self { ticket: None, elsewhere: false };
+}
+
 impl<P: Platform> Engine<P> {
     /// Asks the CPUs that may use entries of `space`, each of which has a slot of its own for it, and does this CPU's
     /// part. The caller is pinned.
-    pub(super) fn ask_runners(
-        &self,
-        generation: Generation,
-        space: &AddressSpace,
-        flush: Flush,
-    ) -> Option<Ticket> {
+    pub(super) fn ask_runners(&self, generation: Generation, space: &AddressSpace, flush: Flush) -> Sent {
         let me = self.platform().this_cpu();
         let asked = Asked { space: space.id(), generation, flush };
         // R1, R3
@@ -54,7 +62,7 @@ impl<P: Platform> Engine<P> {
         if space.cpus().contains(me) {
             self.local(asked);
         }
-        None
+        Sent::NOTHING
     }
 
     /// Brings the space that each CPU of `targets` runs up to date, if the flush `concerns` it, before it returns;
@@ -62,9 +70,9 @@ impl<P: Platform> Engine<P> {
     pub(crate) fn flush_loaded(&self, targets: &mut CpuSet, concerns: impl Fn(SpaceId) -> bool) -> bool {
         self.platform().pinned(|| {
             // A CPU on the kernel's own tables has nothing to bring up to date. A CPU that is switching may have.
-            let ticket = self.ask(targets, Asked::UP_TO_DATE, |cpu| cpu.reach(&concerns));
+            let sent = self.ask(targets, Asked::UP_TO_DATE, |cpu| cpu.reach(&concerns));
             targets.clear();
-            self.await_answers(ticket)
+            self.await_answers(sent.ticket)
         })
     }
 
@@ -119,13 +127,13 @@ impl<P: Platform> Engine<P> {
     }
 
     /// Sends `asked` to those of `targets` that `reach` picks. Meanwhile it does this CPU's part, if this CPU is among
-    /// them. Returns the request to wait for, if one was sent. The caller is pinned.
+    /// them. The caller is pinned.
     pub(crate) fn ask(
         &self,
         targets: &mut CpuSet,
         asked: Asked,
         reach: impl Fn(&Cpu<P::Space>) -> Reach,
-    ) -> Option<Ticket> {
+    ) -> Sent {
         let platform = self.platform();
         let me = platform.this_cpu();
         let mine = targets.contains(me);
@@ -149,6 +157,7 @@ impl<P: Platform> Engine<P> {
             platform.cpu(me).tally.passed_over.add_at_once(passed_over);
         }
         let mut count = anyhow + alone;
+        let mut sent = Sent::NOTHING;
         if anyhow > 0 {
             if alone == 0 {
                 platform.flush_for(targets, asked.space, asked.flush);
@@ -158,18 +167,29 @@ impl<P: Platform> Engine<P> {
             let left = targets.len();
             if left != count {
                 self.count_elsewhere(count - left);
+                sent.elsewhere = true;
             }
             count = left;
         }
-        let mut sent = None;
         if count > 0 {
-            self.trace(Reason::RemoteSend, asked.flush.pages(), asked.space);
-            sent = Some(Ticket { cpu: me, number: self.send(targets, count, asked) });
+            sent.ticket = Some(self.send_traced(targets, count, asked));
         }
         if mine {
             self.local(asked);
         }
         sent
+    }
+
+    /// Sends `asked` to all of `targets`, without this CPU. Returns the request to wait for, if there are any. The
+    /// caller is pinned.
+    pub(crate) fn ask_themselves(&self, targets: &mut CpuSet, asked: Asked) -> Option<Ticket> {
+        let count = targets.len();
+        (count > 0).then(|| self.send_traced(targets, count, asked))
+    }
+
+    fn send_traced(&self, targets: &mut CpuSet, count: usize, asked: Asked) -> Ticket {
+        self.trace(Reason::RemoteSend, asked.flush.pages(), asked.space);
+        Ticket { cpu: self.platform().this_cpu(), number: self.send(targets, count, asked) }
     }
 
     /// Lets the platform flush for those of `targets` that need to do nothing else; others must do their part
@@ -256,8 +276,13 @@ impl<P: Platform> Engine<P> {
     pub(crate) fn answer(&self, here: &mut Here<'_, P>, asked: Asked, reason: Reason) -> bool {
         let loaded = here.cpu.seen.loaded();
         if asked.space != SpaceId::NONE && asked.space != loaded {
-            if asked.space == SpaceId::KERNEL {
-                return self.answer_kernel(here.cpu, asked, reason);
+            match asked.space {
+                SpaceId::KERNEL => return self.answer_kernel(here.cpu, asked, reason),
+                SpaceId::NO_FLUSH => {
+                    self.answer_meeting();
+                    return false;
+                }
+                _ => {}
             }
             // It has left the space since it was asked. Its slot's generation stays behind, so it flushes when it comes
             // back.

@@ -14,7 +14,7 @@
 //! a change. Its translations were then cleared before any CPU could run under the new tag. And the flush that ends a
 //! transition reads the set after the change, so a CPU that it does not find there finds the change.
 
-use super::shootdown::Ticket;
+use super::shootdown::Sent;
 use crate::cpu::{Asked, Flushed, Reach, Seen};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::flush::Flush;
@@ -58,7 +58,7 @@ impl Progress {
 
 impl<P: Platform> Engine<P> {
     /// Starts to flush a part of `space` that some CPUs run under `asid` and others under slots, or under
-    /// [`Asid::SHARED`] where CPUs have no slots. Returns the request to wait for, and whether broadcasts were started.
+    /// [`Asid::SHARED`] where CPUs have no slots. Returns what was sent, and whether broadcasts were started.
     /// The caller is pinned.
     pub(super) fn start_in_transition(
         &self,
@@ -66,20 +66,20 @@ impl<P: Platform> Engine<P> {
         generation: Generation,
         space: &AddressSpace,
         flush: Flush,
-    ) -> (Option<Ticket>, bool) {
+    ) -> (Sent, bool) {
         // The hardware works while the other CPUs are asked.
         let started = self.start_broadcasts(asid, flush);
         if space.tag.read().is_from_birth() {
-            return (None, self.start_broadcasts(Asid::SHARED, flush) || started);
+            return (Sent::NOTHING, self.start_broadcasts(Asid::SHARED, flush) || started);
         }
         (self.ask_stragglers(generation, space, flush), started)
     }
 
     /// Interrupts the CPUs whose entries the broadcast does not reach.
-    fn ask_stragglers(&self, generation: Generation, space: &AddressSpace, flush: Flush) -> Option<Ticket> {
+    fn ask_stragglers(&self, generation: Generation, space: &AddressSpace, flush: Flush) -> Sent {
         // R1, R3
         if !self.guarded(Guard::Transition) {
-            return None;
+            return Sent::NOTHING;
         }
         let mut targets = CpuSet::new();
         targets.unite(space.cpus());

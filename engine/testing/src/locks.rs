@@ -6,7 +6,8 @@ use ceasefire::{Platform, RangeGuard, TableGuard};
 #[derive(Debug)]
 pub struct TableLock<S>(pub S);
 
-impl<P: Platform> TableGuard<P> for TableLock<P::Space> {
+// SAFETY: the test runs on one thread, and no other code changes translations meanwhile. It names one space.
+unsafe impl<P: Platform> TableGuard<P> for TableLock<P::Space> {
     fn space(&self) -> &P::Space {
         &self.0
     }
@@ -16,7 +17,8 @@ impl<P: Platform> TableGuard<P> for TableLock<P::Space> {
 #[derive(Debug)]
 pub struct SpaceLock<S>(pub S);
 
-impl<P: Platform> RangeGuard<P> for SpaceLock<P::Space> {
+// SAFETY: the test runs on one thread, and creates no translation meanwhile. It names one space.
+unsafe impl<P: Platform> RangeGuard<P> for SpaceLock<P::Space> {
     fn space(&self) -> &P::Space {
         &self.0
     }

@@ -12,8 +12,9 @@ use std::ops::Deref;
 use std::rc::{Rc, Weak};
 
 use ceasefire::{
-    AddressSpace, Asid, Bounds, Capabilities, Cpu, CpuId, CpuSet, Engine, Extent, Flush, FlushEvent,
-    Generation, Holders, InterruptsOff, Look, PageSize, Platform, Reason, Root, Settled, SpaceId,
+    AddressSpace, Asid, Bounds, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Engine, Errata, Extent, Flush,
+    FlushEvent, Generation, Holders, InterruptsOff, Look, PageSize, Platform, Reason, Root, Settled, SpaceId,
+    Walkers,
 };
 
 use crate::locks::TableLock;
@@ -71,6 +72,8 @@ pub enum Point {
     BroadcastWait,
     /// A CPU has flushed at its tick.
     Tick,
+    /// A CPU has just invalidated entries of its own.
+    Invalidated,
 }
 
 /// The source of a TLB entry.
@@ -89,6 +92,10 @@ struct Hardware {
     in_user: bool,
     /// Broadcasts started and not waited for.
     broadcasts: Vec<Started>,
+    /// Broadcasts waited for once, where they must be [repeated](ceasefire::Errata::repeated).
+    repeated: Vec<Started>,
+    /// Broadcasts of other CPUs that have waited, where [everyone](ceasefire::Errata::everyone) must.
+    foreign: Vec<Started>,
     interrupts_off: u32,
 }
 
@@ -130,6 +137,8 @@ pub struct Script {
     isolated: RefCell<BTreeSet<usize>>,
     /// The entries of the one device that walks spaces' tables.
     device: RefCell<BTreeMap<(SpaceId, u64), u64>>,
+    /// The number of waits for walkers.
+    awaited: Cell<u32>,
 }
 
 impl fmt::Debug for Script {
@@ -176,13 +185,26 @@ impl Script {
 
     /// The broadcasts that this CPU started take effect.
     fn carry(&self) {
-        let mine = std::mem::take(&mut self.mine().borrow_mut().broadcasts);
+        let Errata { repeated, everyone } =
+            self.capabilities.broadcast.map_or(Errata::NONE, Broadcast::errata);
+        let mut mine = std::mem::take(&mut self.mine().borrow_mut().broadcasts);
+        if repeated && !mine.is_empty() {
+            mine = std::mem::replace(&mut self.mine().borrow_mut().repeated, mine);
+        }
+        let foreign = std::mem::take(&mut self.mine().borrow_mut().foreign);
+        for (scope, flush, at) in foreign {
+            self.mine().borrow_mut().tlb.invalidate(scope, flush, at);
+        }
         for (scope, flush, at) in mine {
             for (cpu, hardware) in self.hardware.iter().enumerate() {
                 let holds = |asid| self.holders.borrow().contains(&(cpu, asid));
                 if !matches!(scope, Scope::Asid(asid) if self.carried.get() == Carried::ToHolders && !holds(asid))
                 {
-                    hardware.borrow_mut().tlb.invalidate(scope, flush, at);
+                    if everyone && cpu != self.this.get() {
+                        hardware.borrow_mut().foreign.push((scope, flush, at));
+                    } else {
+                        hardware.borrow_mut().tlb.invalidate(scope, flush, at);
+                    }
                 }
             }
         }
@@ -267,24 +289,27 @@ unsafe impl Platform for Script {
 
     fn invalidate(&self, asid: Asid, flush: Flush) {
         let cpu = self.this.get();
-        let tlb = &mut self.mine().borrow_mut().tlb;
         if self.capabilities.broadcast.is_none() {
+            let tlb = &self.mine().borrow().tlb;
             assert_eq!(tlb.loaded().map(|(_, loaded)| loaded), Some(asid), "it goes under the loaded ASID");
         }
-        tlb.invalidate(Scope::Asid(asid), flush, u64::MAX);
+        self.mine().borrow_mut().tlb.invalidate(Scope::Asid(asid), flush, u64::MAX);
         self.log(match flush.extent {
             Extent::All => Event::Asid { cpu },
             Extent::Pages { start, count, size } => Event::Pages { cpu, start, count, size },
         });
+        self.reach(Point::Invalidated);
     }
 
     fn invalidate_all(&self) {
         self.mine().borrow_mut().tlb.invalidate(Scope::Programs, Flush::ALL, u64::MAX);
+        self.reach(Point::Invalidated);
     }
 
     fn invalidate_kernel(&self, flush: Flush) {
         self.mine().borrow_mut().tlb.invalidate(Scope::Kernel, flush, u64::MAX);
         self.log(Event::Kernel { cpu: self.this.get(), extent: flush.extent });
+        self.reach(Point::Invalidated);
     }
 
     fn broadcast_kernel(&self, flush: Flush) -> bool {
@@ -328,6 +353,10 @@ unsafe impl Platform for Script {
         self.log(Event::BroadcastWait { cpu: self.this.get() });
     }
 
+    fn await_walkers(&self) {
+        self.awaited.set(self.awaited.get() + 1);
+    }
+
     fn invalidate_devices(&self, space: &AddressSpace, flush: Flush) {
         self.device.borrow_mut().retain(|(owner, address), _| {
             let covered = flush.addresses().map_or(true, |mut all| all.any(|each| each == *address));
@@ -354,7 +383,10 @@ unsafe impl Platform for Script {
     fn interrupt(&self, targets: &CpuSet) {
         for target in targets.iter() {
             assert!(
-                self.capabilities.broadcast.map_or(true, |it| it.holders() == Holders::Wide),
+                self.capabilities
+                    .broadcast
+                    .map_or(true, |it| it.holders() == Holders::Wide || it.errata().everyone)
+                    || self.capabilities.walkers != Walkers::Locked,
                 "no CPU is interrupted where every space has a global ASID"
             );
             self.log(Event::Interrupt { to: target.index() });
@@ -467,6 +499,7 @@ impl Machine {
                 elsewhere: RefCell::default(),
                 isolated: RefCell::default(),
                 device: RefCell::default(),
+                awaited: Cell::new(0),
             };
             Engine::with_ceiling(script, ceiling).with_bounds(bounds)
         }))
@@ -671,6 +704,11 @@ impl Machine {
     /// The root in the hardware of `cpu`.
     pub fn root(&self, cpu: usize) -> Option<Root> {
         self.platform().hardware[cpu].borrow().tlb.loaded().map(|(root, _)| root)
+    }
+
+    /// The number of [waits for walkers](Platform::await_walkers) so far.
+    pub fn awaited(&self) -> u32 {
+        self.platform().awaited.get()
     }
 
     /// The engine's state of `cpu`.

@@ -514,7 +514,7 @@ fn pages_that_wait_for_a_permit_stay_until_they_have_it() {
         Batch::new(&m, Schedule::Batched, |page: Owed<u64>| out.borrow_mut().push(*page.get()));
     for page in 1..=3 {
         let mut unmapping = batch.take(page);
-        unmapping.clear(&TableLock(p.clone()), page * PAGE, PageSize::KIB_4, || Entry::DIRTY);
+        unmapping.clear(&TableLock(p.clone()), page * PAGE, PageSize::KIB_4, |_| Entry::DIRTY);
         if page == 2 {
             unmapping.hold();
         } else {
@@ -541,10 +541,31 @@ fn pages_whose_permit_was_not_taken_come_out_flushed() {
     });
     for page in 1..=3 {
         let mut unmapping = batch.take(page);
-        unmapping.clear(&TableLock(p.clone()), page * PAGE, PageSize::KIB_4, || Entry::DIRTY);
+        unmapping.clear(&TableLock(p.clone()), page * PAGE, PageSize::KIB_4, |_| Entry::DIRTY);
         unmapping.withhold();
     }
     assert_eq!(*out.borrow(), [1], "there was no room for the third");
     drop(batch);
     assert_eq!(out.take(), [1, 2, 3]);
+}
+
+/// The space is recorded already, for a translation that was cleared.
+#[test]
+fn a_narrowing_after_a_clearing_counts_as_a_downgrade() {
+    for order in [[true, false], [false, true]] {
+        let m = machine(2);
+        let p = m.space(1);
+        m.switch(1, &p);
+        let mut batch = batch(&m, Schedule::Batched);
+        for narrows in order {
+            if narrows {
+                batch.restrict(&p, was(PAGE, true), 1);
+                assert!(p.downgrade_in_flight(), "R5");
+            } else {
+                batch.unmap(&p, was(2 * PAGE, false), 2);
+            }
+        }
+        batch.flush();
+        assert!(!p.downgrade_in_flight());
+    }
 }

@@ -3,10 +3,15 @@
 
 use std::cell::Cell;
 
-use ceasefire::{Asid, Batch, Capabilities, Extent, Flush, PageSize, Reason, Schedule, SINGLE_PAGE_CEILING};
+use ceasefire::{
+    Asid, Batch, Capabilities, Errata, Extent, Flush, PageSize, Payment, Reason, Schedule,
+    SINGLE_PAGE_CEILING,
+};
 
-use crate::hands::{batch, was, Hands};
-use crate::script::{broadcasting, every, id, machine_with, Event, Machine, Point, Space};
+use crate::hands::{batch, release_in_debt, was, Hands};
+use crate::script::{
+    broadcasting, every, id, lazy_with, machine_with, Event, Machine, Point, Space, PROMISES,
+};
 
 const PAGE: u64 = 0x1000;
 
@@ -358,4 +363,87 @@ fn a_device_gets_broadcasts_even_if_one_cpu_runs_the_space() {
     p.detach_device();
     m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(sent(&m), (0, 1));
+}
+
+/// A machine that broadcasts for every space and has faults. CPU 1 runs a space and has two pages of it cached.
+fn faulty(errata: Errata) -> (Machine, Space) {
+    let broadcast = every(3).broadcast.map(|broadcast| broadcast.with_errata(errata));
+    let m = machine_with(3, Capabilities { broadcast, ..PROMISES });
+    let p = m.space(1);
+    // The flushes of a space that one CPU alone has run are its own.
+    for cpu in [0, 1] {
+        m.switch(cpu, &p);
+        m.fill(cpu, PAGE, 1);
+        m.fill(cpu, 2 * PAGE, 1);
+    }
+    m.events();
+    (m, p)
+}
+
+/// The pages that CPU 1 uses after a flush of one page, and after a batch of the other.
+fn used(m: &Machine, p: &Space) -> [bool; 2] {
+    m.flush(p, Flush::page(PAGE, PageSize::KIB_4));
+    let mut batch = batch(m, Schedule::Batched);
+    batch.unmap(p, was(2 * PAGE, false), 1);
+    drop(batch);
+    [1, 2].map(|page| m.cached(1, page * PAGE).is_some())
+}
+
+#[test]
+fn faults_of_processors_that_broadcast_are_worked_around() {
+    for at in 0..4 {
+        let errata = Errata { repeated: at & 1 != 0, everyone: at & 2 != 0 };
+        let (m, p) = faulty(errata);
+        assert_eq!(used(&m, &p), [false; 2], "{errata:?}");
+        let waits = |event: &Event| matches!(event, Event::BroadcastWait { cpu: 0 });
+        let waited = m.events().iter().filter(|event| waits(event)).count();
+        assert_eq!(waited, if errata.repeated { 4 } else { 2 }, "{errata:?}");
+        m.fill_kernel(1, PAGE, 1);
+        m.flush_kernel(Flush::page(PAGE, PageSize::KIB_4));
+        assert_eq!(m.kernel_cached(1, PAGE), None, "{errata:?}");
+    }
+}
+
+/// A tick runs with interrupts off, in the middle of code that may hold any lock. So it does not wait for other CPUs.
+#[test]
+fn a_tick_makes_no_broadcast_that_every_cpu_must_wait_for() {
+    for everyone in [false, true] {
+        let broadcast =
+            every(3).broadcast.map(|broadcast| broadcast.with_errata(Errata { repeated: false, everyone }));
+        let m = lazy_with(3, Capabilities { broadcast, ..PROMISES }, Payment::Free);
+        let p = m.space(1);
+        for cpu in [0, 1] {
+            m.switch(cpu, &p);
+            m.fill(cpu, PAGE, 1);
+        }
+        let stamp = release_in_debt(&m, &p, PAGE);
+        assert!(!m.is_settled(stamp));
+        let mut overdue = false;
+        for _ in 0..6 {
+            m.pass(200);
+            for cpu in 0..3 {
+                overdue |= m.tick(cpu);
+            }
+        }
+        assert_eq!((m.is_settled(stamp), overdue), (!everyone, everyone));
+        m.pay_overdue();
+        assert!(m.is_settled(stamp) && m.cached(1, PAGE).is_none());
+    }
+}
+
+#[test]
+#[cfg(ceasefire_sabotage)]
+fn without_the_repetition_a_wait_ends_before_entries_are_gone() {
+    let (m, p) = faulty(Errata { repeated: true, everyone: false });
+    m.remove_guard(ceasefire::sabotage::Guard::Repeated);
+    // The second wait ends the first flush, and the second batch is under way.
+    assert_eq!(used(&m, &p), [false, true], "R1");
+}
+
+#[test]
+#[cfg(ceasefire_sabotage)]
+fn without_its_own_wait_a_cpu_uses_an_entry_after_a_broadcast() {
+    let (m, p) = faulty(Errata { repeated: false, everyone: true });
+    m.remove_guard(ceasefire::sabotage::Guard::Everyone);
+    assert_eq!(used(&m, &p), [true; 2], "R1");
 }

@@ -1,9 +1,9 @@
 //! Platforms that flush for CPUs: those CPUs are interrupted only if they must do more than invalidate.
 
-use ceasefire::{Batch, Flush, Gather, PageSize, Schedule};
+use ceasefire::{Batch, Flush, Gather, Owed, PageSize, Schedule};
 
 use crate::hands::{room, was, Hands};
-use crate::script::{hybrid, machine, Machine, Point, Space};
+use crate::script::{hybrid, machine, Machine, Point, Script, Space};
 
 const PAGE: u64 = 0x1000;
 
@@ -65,8 +65,7 @@ fn a_lazy_cpu_leaves_the_tables_itself() {
     let mut room = room::<_, 1>();
     let mut gather: Gather<'_, _, u64, _> =
         Gather::new(&m, &p, &mut room, |_| assert_eq!(m.root(2), None, "R2"));
-    gather.unlink(0, PageSize::KIB_4, || ());
-    gather.hold(1);
+    gather.unlink(0, PageSize::KIB_4, || Some(1));
     gather.finish();
     assert_eq!(m.interrupted(), [1, 2]);
 }
@@ -80,6 +79,32 @@ fn a_cpu_changes_its_tag_itself() {
     m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(m.interrupted(), [1, 2]);
     assert_eq!(m.on(2, ceasefire::Engine::loaded_asid), p.asid());
+}
+
+/// A hypervisor invalidates the range that it was asked for, and no more. An earlier debt of another page stands.
+#[test]
+fn a_range_that_the_platform_flushed_pays_for_no_other_page() {
+    fn owing<'m>(m: &'m Machine, p: &Space) -> Batch<'m, Script, u64, fn(Owed<u64>)> {
+        let mut batch = Batch::new(m, Schedule::Batched, drop as fn(Owed<u64>));
+        batch.unmap(p, was(PAGE, false), 1);
+        m.flush(p, Flush::page(2 * PAGE, PageSize::KIB_4));
+        assert!(m.cached(2, PAGE).is_some(), "the platform flushed the other page alone");
+        batch
+    }
+    let (m, p) = running(machine(3));
+    let batch = owing(&m, &p);
+    drop(m.settled(&p));
+    assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None), "R3");
+    drop(batch);
+    #[cfg(ceasefire_sabotage)]
+    {
+        let (m, p) = running(machine(3));
+        m.remove_guard(ceasefire::sabotage::Guard::Elsewhere);
+        let batch = owing(&m, &p);
+        drop(m.settled(&p));
+        assert!(m.cached(2, PAGE).is_some(), "R3");
+        drop(batch);
+    }
 }
 
 /// Its published state proves nothing yet.

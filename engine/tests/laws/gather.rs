@@ -62,7 +62,7 @@ fn changes_can_be_flushed_under_their_lock() {
     let (range, mut held) = (SpaceLock(p.clone()), room::<_, 4>());
     let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &range, &mut held, |_| ());
     let mut changes = gather.under(m.settled(&p));
-    changes.clear(PAGE, PageSize::KIB_4, |_| Entry::READ_ONLY);
+    changes.clear(PAGE, PageSize::KIB_4, |_| Entry::READ_ONLY, |_| None);
     assert!(m.cached(1, PAGE).is_some());
     changes.flush();
     assert_eq!(m.cached(1, PAGE), None);
@@ -183,8 +183,7 @@ fn a_nested_gather_that_finishes_under_its_last_lock_flushes_once() {
     });
     m.events();
     second.finish_under(m.settled(&p), |changes| {
-        changes.clear(PAGE, PageSize::KIB_4, |_| was(PAGE, false).entry);
-        changes.hold(1);
+        changes.clear(PAGE, PageSize::KIB_4, |_| was(PAGE, false).entry, |_| Some(1));
     });
     assert_eq!((released.take(), m.interrupted()), (vec![1], vec![1]), "one flush of everything");
     first.finish();
@@ -200,8 +199,7 @@ fn a_nested_gather_reaches_lazy_cpus_too() {
     m.lazy(1);
     let (first_range, mut first_room) = (SpaceLock(p.clone()), room::<_, 64>());
     let mut first: Gather<'_, _, u64, _> = Gather::keeping(&m, &first_range, &mut first_room, |_| ());
-    first.unlink(0, PageSize::KIB_4, || ());
-    first.hold(1);
+    first.unlink(0, PageSize::KIB_4, || Some(1));
     Gather::<'_, _, u64, _>::new(&m, &p, &mut [], |_| ()).finish();
     assert_eq!(m.root(1), None, "the first may have unlinked tables");
     first.finish();
@@ -216,8 +214,7 @@ fn a_table_at_the_edge_of_a_full_gather_is_flushed_before_its_release() {
         assert!(held == 1 || m.root(1).is_none());
     });
     unmap(&mut gather, m.settled(&p), was(PAGE, false), Some(1));
-    gather.unlink(0, PageSize::KIB_4, || ());
-    gather.hold(2);
+    gather.unlink(0, PageSize::KIB_4, || Some(2));
     gather.finish();
 }
 
@@ -315,8 +312,7 @@ proptest! {
                     unmap(&mut gather, m.settled(&p), was(address, false), None);
                 }
                 Taken::Table(address) => {
-                    gather.unlink(address, PageSize::KIB_4, || ());
-                    gather.hold(1);
+                    gather.unlink(address, PageSize::KIB_4, || Some(1));
                 }
             }
         }

@@ -1,9 +1,10 @@
 //! Helpers of the tests that clear and narrow: former entries, and short forms of the operations.
 
 use ceasefire::{
-    AddressSpace, Batch, Condition, Entry, Gather, Owed, PageSize, Platform, Schedule, Settled, Stamp,
+    AddressSpace, Batch, Entry, Gather, Owed, PageSize, Place, Platform, Schedule, Settled, Stamp,
     TableGuard, WritePermit,
 };
+use ceasefire_testing::UNKEPT;
 pub(crate) use ceasefire_testing::{SpaceLock, TableLock};
 
 use crate::script::{Machine, Script, Space};
@@ -32,8 +33,8 @@ pub(crate) fn was(address: u64, dirty: bool) -> Was {
 }
 
 /// Room for a gather.
-pub(crate) fn room<T, const N: usize>() -> [Option<T>; N] {
-    std::array::from_fn(|_| None)
+pub(crate) fn room<T, const N: usize>() -> [Place<T>; N] {
+    std::array::from_fn(|_| Place::EMPTY)
 }
 
 /// Changes a translation under a lock and hands over the page that it led to.
@@ -44,10 +45,7 @@ pub(crate) fn unmap<P: Platform, T, R: FnMut(T), G: TableGuard<P>>(
     held: Option<T>,
 ) {
     let mut changes = gather.under(lock);
-    changes.clear(was.address, was.size, |_| was.entry);
-    if let Some(held) = held {
-        changes.hold(held);
-    }
+    changes.clear(was.address, was.size, |_| was.entry, |_| held);
 }
 
 /// A batch whose pages need no care when they come out.
@@ -76,25 +74,25 @@ where
     fn unmap(&mut self, space: &P::Space, was: Was, page: T) {
         let mut unmapping = self.take(page);
         unmapping
-            .clear::<TableLock<P::Space>, _>(&TableLock(space.clone()), was.address, was.size, || was.entry);
+            .clear::<TableLock<P::Space>, _>(&TableLock(space.clone()), was.address, was.size, |_| was.entry);
         unmapping.hold();
     }
 
     fn unmap_and_release(&mut self, space: &P::Space, was: Was, page: T) {
         let mut unmapping = self.take(page);
-        unmapping.clear(&TableLock(space.clone()), was.address, was.size, || was.entry);
-        unmapping.release_in_debt(Condition::default());
+        unmapping.clear(&TableLock(space.clone()), was.address, was.size, |_| was.entry);
+        unmapping.release_in_debt(UNKEPT);
     }
 
     fn restrict(&mut self, space: &P::Space, was: Was, page: T) {
         let mut unmapping = self.take(page);
-        unmapping.narrow(&TableLock(space.clone()), was.address, was.size, || was.entry);
+        unmapping.narrow(&TableLock(space.clone()), was.address, was.size, |_| was.entry);
         unmapping.hold();
     }
 
     fn unmap_to_write(&mut self, space: &P::Space, was: Was, page: T) -> WritePermit<T> {
         let mut unmapping = self.take(page);
-        unmapping.clear(&TableLock(space.clone()), was.address, was.size, || was.entry);
+        unmapping.clear(&TableLock(space.clone()), was.address, was.size, |_| was.entry);
         unmapping.withhold();
         self.write_permit().expect("a page is withheld")
     }

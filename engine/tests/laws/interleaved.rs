@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use ceasefire::{
-    AddressSpace, Batch, Bounds, Capabilities, Condition, Engine, Entry, Flush, Gather, Owed, PageSize,
-    Payment, Platform, Root, Schedule, Stamp, TableGuard,
+    AddressSpace, Batch, Bounds, Capabilities, Engine, Entry, Flush, Gather, Owed, PageSize, Payment,
+    Platform, Root, Schedule, Stamp, TableGuard,
 };
+
+use ceasefire_testing::UNKEPT;
 
 use crate::hands::room;
 use crate::script::{every, wide, PROMISES};
@@ -33,7 +35,8 @@ struct Place {
 
 struct Locked<'a>(&'a AtomicBool, Arc<AddressSpace>);
 
-impl TableGuard<Threads> for Locked<'_> {
+// SAFETY: the threads change translations under this lock alone. It names one space.
+unsafe impl TableGuard<Threads> for Locked<'_> {
     fn space(&self) -> &Arc<AddressSpace> {
         &self.1
     }
@@ -95,13 +98,11 @@ impl History {
         for page in pages {
             let frame = world().tables.remove(&(space.root(), page));
             if frame.is_some() {
-                changes.clear(page << 12, PageSize::KIB_4, |_| Entry::READ_ONLY);
-                changes.hold(frame);
+                changes.clear(page << 12, PageSize::KIB_4, |_| Entry::READ_ONLY, |_| Some(frame));
             }
         }
         if tables {
-            changes.unlink(0, PageSize::KIB_4, |_| ());
-            changes.hold(None);
+            changes.unlink(0, PageSize::KIB_4, |_| Some(None));
         }
         drop(changes);
         gather.finish();
@@ -200,12 +201,12 @@ impl History {
                     let Some(frame) = frame else { continue };
                     owed().push(((root, page), frame, None));
                     unmapping.update(|taken| *taken = frame);
-                    unmapping.clear(&lock, page << 12, PageSize::KIB_4, || Entry::READ_ONLY);
+                    unmapping.clear(&lock, page << 12, PageSize::KIB_4, |_| Entry::READ_ONLY);
                     drop(lock);
                     if threads.random(2) == 0 {
                         unmapping.hold();
                     } else {
-                        unmapping.release_in_debt(Condition::default());
+                        unmapping.release_in_debt(UNKEPT);
                     }
                 }
                 15 if threads.random(6) == 0 && !place.ending.swap(true, SeqCst) => {

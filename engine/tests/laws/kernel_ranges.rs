@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use ceasefire::{Engine, Entry, Extent, Flush, KernelGather, PageSize, SINGLE_PAGE_CEILING};
+use ceasefire::{Engine, Entry, Extent, Flush, KernelGather, PageSize, Place, SINGLE_PAGE_CEILING};
 use proptest::collection::vec;
 use proptest::prelude::{prop_oneof, Just, Strategy};
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
@@ -69,7 +69,7 @@ fn a_gather_without_room_flushes_by_itself() {
     let m = started(machine(2), 2);
     for places in 0..2 {
         let released = Cell::new(0);
-        let mut held = vec![None; places];
+        let mut held: Vec<_> = (0..places).map(|_| Place::EMPTY).collect();
         let mut gather = KernelGather::new(&m, &mut held, |address| {
             assert_eq!(cached(&m, 2, address / PAGE), [false; 2]);
             released.set(released.get() + 1);
@@ -145,7 +145,7 @@ fn several_sizes_and_tables_go_in_one_flush() {
     let mut gather = KernelGather::new(&m, &mut held, drop);
     gather.clear(2 << 20, PageSize::MIB_2, || Entry::DIRTY);
     gather.clear(0x1f_f000, PageSize::KIB_4, || Entry::DIRTY);
-    gather.unlink(PAGE, PageSize::KIB_4, || ());
+    gather.unlink(PAGE, PageSize::KIB_4, || None);
     gather.finish();
     let told = |event: &Event| matches!(event, Event::KernelDevices { flush } if flush.mixed && flush.tables);
     assert_eq!(m.events().iter().filter(|event| told(event)).count(), 1, "devices are told of the whole");
@@ -245,8 +245,7 @@ fn a_freed_page_table_page_interrupts_an_isolated_cpu() {
     let mut held = room::<u64, 1>();
     let mut gather =
         KernelGather::new(&m, &mut held, |_| assert!((0..2).all(|cpu| !m.kernel_walked(cpu, PAGE))));
-    gather.unlink(PAGE, PageSize::KIB_4, || ());
-    gather.hold(1);
+    gather.unlink(PAGE, PageSize::KIB_4, || Some(1));
     gather.finish();
     assert_eq!((m.interrupted(), cached(&m, 2, 1)), (vec![1], vec![false; 2]));
 }
@@ -356,7 +355,7 @@ fn play(m: &Machine, steps: &[Step]) -> Result<(), String> {
                 }
             }
             Step::Unlink => {
-                gather.unlink(address(0), PageSize::KIB_4, || ());
+                gather.unlink(address(0), PageSize::KIB_4, || None);
                 gather.flush();
                 freed_table = true;
             }

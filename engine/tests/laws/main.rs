@@ -2,6 +2,7 @@
 
 mod batch;
 mod broadcast;
+mod claims;
 mod corpus;
 mod devices;
 mod elsewhere;
@@ -11,6 +12,7 @@ mod holes;
 mod interleaved;
 mod interrupts;
 mod kernel_ranges;
+mod panics;
 mod paying;
 mod pending;
 mod presence;
@@ -26,3 +28,4 @@ mod sizes;
 mod switching;
 mod threads;
 mod transitions;
+mod walkers;

@@ -62,3 +62,21 @@ fn a_later_debt_is_not_waited_for() {
     m.pay_all();
     assert!(stamps.iter().all(|stamp| m.is_settled(*stamp)));
 }
+
+/// A free frame's stamp may be overwritten by a wild store. Debug builds report it.
+#[test]
+#[cfg(not(debug_assertions))]
+fn paying_for_a_stamp_that_no_batch_gave_ends() {
+    use ceasefire::Owed;
+
+    use crate::script::lazy;
+
+    let m = lazy(2);
+    let p = m.space(1);
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    let stamp = release_in_debt(&m, &p, PAGE);
+    assert!(!m.is_settled(stamp));
+    assert_eq!(m.pay(Owed::new(7, Stamp::stored(u64::MAX))), 7);
+    assert!(m.is_settled(stamp) && m.cached(1, PAGE).is_none(), "all debts are paid");
+}

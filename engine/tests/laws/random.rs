@@ -271,13 +271,16 @@ impl World<'_> {
         for page in pages.clone() {
             let frame = self.truth.borrow_mut().mapped.remove(&(space, page));
             if frame.is_some() {
-                changes.clear(address(page), PageSize::KIB_4, |_| Entry::READ_ONLY);
-                changes.hold(Some((space, page)));
+                changes.clear(
+                    address(page),
+                    PageSize::KIB_4,
+                    |_| Entry::READ_ONLY,
+                    |_| Some(Some((space, page))),
+                );
             }
         }
         if tables {
-            changes.unlink(0, PageSize::KIB_4, |_| ());
-            changes.hold(None);
+            changes.unlink(0, PageSize::KIB_4, |_| Some(None));
         }
         drop(changes);
         gather.finish();

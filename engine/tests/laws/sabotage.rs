@@ -167,8 +167,7 @@ fn without_reaching_lazy_cpus_a_freed_table_can_be_walked() {
     let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());
     let mut gather: Gather<'_, _, u64, _> =
         Gather::keeping(&m, &gather_range, &mut gather_room, |_| walked.set(m.root(1) == Some(Root(1))));
-    gather.unlink(0, PageSize::KIB_4, || ());
-    gather.hold(1);
+    gather.unlink(0, PageSize::KIB_4, || Some(1));
     gather.finish();
     assert!(walked.get(), "R2");
     found_by_chance(Guard::LazyTables, "may walk freed tables");

@@ -19,7 +19,8 @@ impl Drop for Unlock<'_> {
     }
 }
 
-impl TableGuard<Script> for Unlock<'_> {
+// SAFETY: the test runs on one thread, and no other code changes translations meanwhile. It names one space.
+unsafe impl TableGuard<Script> for Unlock<'_> {
     fn space(&self) -> &Space {
         &self.1
     }
@@ -61,8 +62,7 @@ fn the_lock_is_released_only_after_the_flush() {
         assert!(locked.get(), "the held page is released under the lock");
     });
     let mut changes = gather.under(m.settle(Unlock(&locked, p.clone())));
-    changes.clear(PAGE, PageSize::KIB_4, |_| Entry::READ_ONLY);
-    changes.hold(1);
+    changes.clear(PAGE, PageSize::KIB_4, |_| Entry::READ_ONLY, |_| Some(1));
     assert!(m.cached(1, PAGE).is_some());
     drop(changes);
     assert_eq!((m.cached(1, PAGE), locked.get()), (None, false));
@@ -96,17 +96,28 @@ fn a_lock_of_another_space_has_that_one_flushed_at_once() {
     let mut gather: Gather<'_, _, u64, _> =
         Gather::new(&m, space, &mut room, |_| assert_eq!(m.cached(2, PAGE), None));
     let mut changes = gather.under(m.settle(TableLock(q.clone())));
-    changes.clear(PAGE, PageSize::KIB_4, |_| Entry::READ_ONLY);
+    changes.clear(PAGE, PageSize::KIB_4, |_| Entry::READ_ONLY, |_| None);
     assert_eq!(m.cached(2, PAGE), None, "at once");
     m.fill(2, 2 * PAGE, 1);
     changes.detach(0, PageSize::KIB_4, 1 << 21, |_| ());
     assert_eq!(m.cached(2, 2 * PAGE), None, "all of it where a table goes");
     m.fill(2, 3 * PAGE, 1);
-    changes.unlink(3 * PAGE, PageSize::KIB_4, |_| ());
+    changes.unlink(3 * PAGE, PageSize::KIB_4, |_| None);
     let asid = m.cpu(2).loaded_asid();
     assert!(m.cached(2, 3 * PAGE).is_none() && !m.walked(2, asid, 3 * PAGE), "and where a table is freed");
     changes.hold(1);
     drop(changes);
     gather.finish();
     assert!(m.cached(1, PAGE).is_some(), "nothing was changed in its own");
+}
+
+#[test]
+fn a_table_of_no_bytes_is_flushed() {
+    let (m, p) = busy(2, 1);
+    let mut room = room::<u64, 1>();
+    let mut gather = Gather::new(&m, &p, &mut room, |_| ());
+    let asid = m.cpu(1).loaded_asid();
+    assert!(m.walked(1, asid, PAGE));
+    gather.under(m.settled(&p)).detach(PAGE, PageSize::KIB_4, 0, |_| ());
+    assert!(m.cached(1, PAGE).is_none() && !m.walked(1, asid, PAGE), "R2");
 }

@@ -279,8 +279,7 @@ fn freed_tables_reach_lazy_cpus_and_unload_them() {
         assert_eq!(m.root(1), None, "released only when no walker is left");
         assert_eq!(m.root(2), Some(Root(1)), "the others only flush");
     });
-    gather.unlink(0, PageSize::KIB_4, || ());
-    gather.hold(7);
+    gather.unlink(0, PageSize::KIB_4, || Some(7));
     gather.finish();
     assert_eq!(m.interrupted(), [1, 2]);
     assert_eq!(m.cpu(1).loaded(), SpaceId::NONE);

@@ -71,6 +71,20 @@ impl Mechanism {
 }
 
 named! {
+    /// Faults of processors that broadcast, as in `ceasefire::Errata`.
+    Faults {
+        /// None.
+        None = "none",
+        /// Each wait needs another broadcast and wait.
+        Repeated = "repeated",
+        /// Each CPU must wait itself.
+        Everyone = "everyone",
+        /// Both.
+        Both = "both",
+    }
+}
+
+named! {
     /// A guard of the coherence layer that a run leaves out, to be caught.
     Without {
         /// The check of the debt on a page's slot before the page is found, brought in or changed.
@@ -188,6 +202,8 @@ options! {
     max_age: u64 = MAX_AGE;
     /// Bits of an ASID that are used; 0 for all there are.
     asid_bits: u32 = 0, in 0..=16;
+    /// The faults of broadcasts that are worked around, beside those of the processor that it runs on.
+    errata: Faults = Faults::None;
     /// Nodes; CPUs and memory are shared out among them evenly and in order.
     nodes: usize = 1;
     /// How long `stale`, `migrate` and `conformance` measure, in seconds.
@@ -245,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_line_with_every_option_is_read_as_it_was_written() {
-        let line = "program=stale mechanism=lazy max_age=40 asid_bits=8 nodes=2 seconds=60 limit=90 seed=7 \
+        let line = "program=stale mechanism=lazy max_age=40 asid_bits=8 errata=both nodes=2 seconds=60 limit=90 seed=7 \
             pinned=true undisturbed=true pages=9 threads=3 scenarios=6 swap=100 disk=64 lru_batch=14 without=slot";
         let options = Options::parse(line).unwrap();
         let expected = Options {
@@ -253,6 +269,7 @@ mod tests {
             mechanism: Mechanism::Lazy,
             max_age: 40,
             asid_bits: 8,
+            errata: Faults::Both,
             nodes: 2,
             seconds: 60,
             limit: 90,
@@ -291,6 +308,7 @@ mod tests {
             "without=care",
             "max_age=-1",
             "asid_bits=17",
+            "errata=2",
             "nodes=two",
             "speed=9",
             "pinned=2",

@@ -7,9 +7,9 @@
 #[cfg(ceasefire_sabotage)]
 use ceasefire::sabotage::Guard;
 use ceasefire::{
-    Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Extent, Flush, FlushEvent, Platform, Root,
+    Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Errata, Extent, Flush, FlushEvent, Platform, Root,
 };
-use ceasefire_kernel_abi::options::{Mechanism, Options, Without};
+use ceasefire_kernel_abi::options::{Faults, Mechanism, Options, Without};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, Memory, NodeId, SpaceHandle, Table, PAGE_BYTES};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use spin::Once;
@@ -40,7 +40,15 @@ pub(crate) fn set_memory(options: &Options, make: impl FnOnce() -> Memory<Kernel
     if options.mechanism.broadcasts() {
         let missing =
             |what| refuse(format_args!("mechanism {}: this processor has no {what}", options.mechanism));
-        BROADCAST.call_once(|| tlb::broadcasting().unwrap_or_else(missing));
+        BROADCAST.call_once(|| {
+            let broadcast = tlb::broadcasting().unwrap_or_else(missing);
+            let has = |fault| options.errata == fault || options.errata == Faults::Both;
+            let of_processor = broadcast.errata();
+            broadcast.with_errata(Errata {
+                repeated: of_processor.repeated || has(Faults::Repeated),
+                everyone: of_processor.everyone || has(Faults::Everyone),
+            })
+        });
     }
     manager::set(make);
     let memory = manager::memory();

@@ -209,11 +209,12 @@ fn change_space(call: Call, space: &SpaceHandle<Kernel>, [a, b, c, d]: [u64; 4])
         Call::Unmap => memory.unmap(space, a, length(b)?).map(nothing).map_err(|error| match error {
             UnmapError::Range(_) => Error::Invalid,
             UnmapError::OutOfMemory => Error::NoMemory,
+            UnmapError::Ended => Error::Invalid,
         }),
         Call::Remap => {
             let placement = if d == ANYWHERE { Placement::Anywhere } else { Placement::At(d) };
             memory.remap(space, a, length(b)?, length(c)?, placement).map_err(|error| match error {
-                RemapError::Range(_) | RemapError::Overlap => Error::Invalid,
+                RemapError::Range(_) | RemapError::Overlap | RemapError::Ended => Error::Invalid,
                 RemapError::NotOneMapping(_) => Error::NotMapped,
                 RemapError::NoRoom(_) | RemapError::OutOfMemory => Error::NoMemory,
             })
@@ -226,7 +227,7 @@ fn change_space(call: Call, space: &SpaceHandle<Kernel>, [a, b, c, d]: [u64; 4])
                 _ => return Err(Error::Invalid),
             };
             memory.protect(space, a, length(b)?, protection).map(nothing).map_err(|error| match error {
-                ProtectError::Range(_) => Error::Invalid,
+                ProtectError::Range(_) | ProtectError::Ended => Error::Invalid,
                 ProtectError::NotMapped(_) => Error::NotMapped,
                 ProtectError::Forbidden(_) => Error::Denied,
                 ProtectError::OutOfMemory => Error::NoMemory,
@@ -250,7 +251,7 @@ fn change_space(call: Call, space: &SpaceHandle<Kernel>, [a, b, c, d]: [u64; 4])
             // Pages that do not fit stay where they are.
             Ok(match moved {
                 Ok(migrated) | Err(MigrateError::Full { migrated, .. }) => migrated.moved,
-                Err(MigrateError::NoNode(_)) => return Err(Error::Invalid),
+                Err(MigrateError::NoNode(_) | MigrateError::Ended) => return Err(Error::Invalid),
             })
         }
         Call::MovePages => {
@@ -291,7 +292,7 @@ fn use_kernel_range(call: Call, [a, b]: [u64; 2]) -> Result<u64, Error> {
 
 fn of_map(error: MapError) -> Error {
     match error {
-        MapError::Length(_) => Error::Invalid,
+        MapError::Length(_) | MapError::Ended => Error::Invalid,
         MapError::Objects(_) => Error::TooMany,
         MapError::NoRoom(_) => Error::NoMemory,
     }
@@ -299,7 +300,7 @@ fn of_map(error: MapError) -> Error {
 
 fn of_advise(error: AdviseError) -> Error {
     match error {
-        AdviseError::Range(_) => Error::Invalid,
+        AdviseError::Range(_) | AdviseError::Ended => Error::Invalid,
         AdviseError::NotMapped(_) => Error::NotMapped,
         AdviseError::NotAnonymous(_) | AdviseError::Locked(_) => Error::Denied,
         AdviseError::OutOfMemory => Error::NoMemory,

@@ -5,7 +5,7 @@ use std::rc::{Rc, Weak};
 
 use ceasefire::{
     AddressSpace, Asid, Bounds, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Engine, Flush, Holders,
-    Platform, Root, MAX_CPUS,
+    Platform, Root, Walkers, MAX_CPUS,
 };
 
 /// The ASIDs of x86 that programs may have (Linux: `MAX_ASID_AVAILABLE`), and the pages of one broadcast (AMD EPYC 9004:
@@ -45,7 +45,12 @@ impl Hardware {
                 cpus: (0..cpus).map(|_| Cpu::new()).collect(),
                 here: Cell::new(CpuId::new(0).expect("an engine has at least one CPU")),
                 now_ns: Cell::new(0),
-                capabilities: Capabilities { clean_stores_walk: true, asids: true, broadcast },
+                capabilities: Capabilities {
+                    clean_stores_walk: true,
+                    asids: true,
+                    broadcast,
+                    walkers: Walkers::Locked,
+                },
                 engine: engine.clone(),
                 interrupts: Cell::new(0),
                 sent: (0..cpus).map(|_| Cell::new(0)).collect(),

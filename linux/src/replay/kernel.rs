@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use ceasefire::{
-    Batch, Bounds, Condition, CpuId, Engine, Entry, Gather, Owed, PageSize, Payment, Root, Schedule,
+    Batch, Bounds, Condition, CpuId, Engine, Entry, Gather, Owed, PageSize, Payment, Place, Root, Schedule,
     TableGuard, SINGLE_PAGE_CEILING,
 };
 use foldhash::HashMap;
@@ -40,7 +40,8 @@ pub(super) struct Kernel {
 /// The page-table lock of a space.
 struct Locked<'a>(&'a Space);
 
-impl TableGuard<Hardware> for Locked<'_> {
+// SAFETY: a replay has no translations; one thread runs it. It names one space.
+unsafe impl TableGuard<Hardware> for Locked<'_> {
     fn space(&self) -> &Space {
         self.0
     }
@@ -160,14 +161,14 @@ impl Kernel {
         let space = self.space(process);
         let most = u64::from(SINGLE_PAGE_CEILING) + 1;
         let last = flush.pages.map_or(most, |pages| pages.clamp(1, most)) - 1;
-        let mut room = [None::<()>; 1];
+        let mut room = [Place::<()>::EMPTY; 1];
         let mut gather = Gather::new(&*self.engine, &space, &mut room, |()| ());
         let mut changes = gather.under(self.engine.settle(Locked(&space)));
         for page in [0, last] {
-            changes.clear(page << PAGE_SHIFT, PageSize::KIB_4, |_| Entry::DIRTY);
+            changes.clear(page << PAGE_SHIFT, PageSize::KIB_4, |_| Entry::DIRTY, |_| None);
         }
         if flush.tables {
-            changes.unlink(0, PageSize::KIB_4, |_| ());
+            changes.unlink(0, PageSize::KIB_4, |_| None);
         }
         drop(changes);
         gather.finish();
@@ -195,9 +196,9 @@ impl Kernel {
             let mut unmapping = batch.take(page.frame);
             for (space, user) in users {
                 let entry = if user.stores { Entry::DIRTY } else { Entry::READ_ONLY };
-                unmapping.clear(&Locked(space), user.page << PAGE_SHIFT, PageSize::KIB_4, || entry);
+                unmapping.clear(&Locked(space), user.page << PAGE_SHIFT, PageSize::KIB_4, |_| entry);
             }
-            unmapping.release_in_debt(Condition::default());
+            unmapping.release_in_debt(Condition { dirty: false, locked: false, altered: false });
         }
         drop(batch);
         while self.owing.len() > self.most_owing {

@@ -10,11 +10,10 @@ use crate::calls::ranges::united;
 use crate::calls::zap::Held;
 use crate::frames::allocate::OutOfMemory;
 use crate::frames::lru::Isolated;
-use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
 use crate::sabotage::Guard;
 use crate::spaces::area::{checked_end, Area, Protection, RangeError, Source};
-use crate::spaces::space::SpaceHandle;
+use crate::spaces::space::{Ended, SpaceHandle};
 use crate::tables::leaf::{narrow, LeafChanges};
 use crate::tables::table::LEAF_SHIFT;
 use crate::tables::walk::Found;
@@ -34,6 +33,8 @@ pub enum AdviseError {
     Locked(u64),
     /// The range ends within a huge page, and there is no frame for the table that splits it (ENOMEM).
     OutOfMemory,
+    /// The space has ended (ESRCH).
+    Ended,
 }
 
 impl fmt::Display for AdviseError {
@@ -44,6 +45,7 @@ impl fmt::Display for AdviseError {
             Self::NotAnonymous(address) => write!(f, "{address:#x} is not private anonymous memory"),
             Self::Locked(address) => write!(f, "the pages at {address:#x} are locked in memory"),
             Self::OutOfMemory => OutOfMemory.fmt(f),
+            Self::Ended => Ended.fmt(f),
         }
     }
 }
@@ -91,7 +93,7 @@ impl<P: Machine> Memory<P> {
     pub fn discard_ranges(&self, space: &SpaceHandle<P>, ranges: &[(u64, Pages)]) -> Result<(), AdviseError> {
         self.platform().work(Work::AreaChange, ranges.len() as u32);
         let ranges = united(ranges)?;
-        let areas = self.lock_to_walk(space, &ranges)?;
+        let areas = self.lock_to_walk::<AdviseError>(space, &ranges)?;
         for &(start, end) in ranges.iter() {
             check(None, areas.overlapping(start, end), locked)?;
         }
@@ -132,7 +134,7 @@ impl<P: Machine> Memory<P> {
     ) -> Result<(), AdviseError> {
         self.platform().work(Work::AreaChange, ranges.len() as u32);
         let ranges = united(ranges)?;
-        let areas = self.lock_to_walk(space, &ranges)?;
+        let areas = self.lock_to_walk::<AdviseError>(space, &ranges)?;
         for &(start, end) in ranges.iter() {
             let refused = |area: &Area| not_anonymous(area).or_else(|| locked(area));
             check(areas.hole(start, end), areas.overlapping(start, end), refused)?;
@@ -244,7 +246,7 @@ impl<P: Machine> Memory<P> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, pages)?;
         // Huge pages are split at the ends of the range: no area may end within one.
-        let mut areas = self.lock_to_change(space, &[(start, end)])?;
+        let mut areas = self.lock_to_change::<AdviseError>(space, &[(start, end)])?;
         check(areas.hole(start, end), areas.overlapping(start, end), not_anonymous)?;
         areas.change(start, end, |area| area.huge = huge);
         Ok(())
@@ -268,7 +270,7 @@ impl<P: Machine> Memory<P> {
         let mut at = start;
         while at < end {
             {
-                let areas = space.areas.read(self.platform());
+                let areas = space.share_areas(self.platform())?;
                 if at == start {
                     check(areas.hole(start, end), areas.overlapping(start, end), locked)?;
                 }

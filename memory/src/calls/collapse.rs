@@ -5,7 +5,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::{Gather, PageSize};
+use ceasefire::{Gather, PageSize, Place};
 
 use crate::address::{FrameNumber, HUGE_FRAMES, PAGE_BYTES};
 use crate::calls::zap::Held;
@@ -14,7 +14,7 @@ use crate::frames::frame::{huge_frames, LruState};
 use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
 use crate::spaces::area::{Protection, Source};
-use crate::spaces::space::SpaceHandle;
+use crate::spaces::space::{Ended, SpaceHandle};
 use crate::tables::entry::Entry;
 use crate::tables::huge::{base_of, HUGE_BYTES};
 use crate::tables::leaf::clear;
@@ -28,6 +28,8 @@ pub enum CollapseError {
     NotAnonymous(u64),
     /// There are no 512 neighbouring free frames (Linux: ENOMEM).
     OutOfMemory,
+    /// The space has ended (ESRCH).
+    Ended,
 }
 
 impl fmt::Display for CollapseError {
@@ -37,6 +39,7 @@ impl fmt::Display for CollapseError {
                 write!(f, "the 2 MiB around {address:#x} are not one mapping of anonymous memory")
             }
             Self::OutOfMemory => write!(f, "no {HUGE_FRAMES} neighbouring frames are free"),
+            Self::Ended => Ended.fmt(f),
         }
     }
 }
@@ -56,7 +59,7 @@ impl<P: Machine> Memory<P> {
         let base = base_of(address);
         // Pages on their way to the lists are held, and would count as in use.
         self.list_collected();
-        let areas = space.areas.write(platform);
+        let areas = space.lock_areas(platform)?;
         let area = areas.find(base).filter(|area| base + HUGE_BYTES <= area.end);
         let Some((area, Source::Anonymous(own))) = area.map(|area| (area, area.source)) else {
             return Err(CollapseError::NotAnonymous(address));
@@ -87,11 +90,13 @@ impl<P: Machine> Memory<P> {
         let number = huge.into_number();
         {
             let above = self.lock_table(space, above, PageSize::MIB_2);
-            let mut room = [None];
+            let mut room = [Place::EMPTY];
             let mut gather: Gather<'_, P, Held, _> =
                 Gather::new(&self.engine, space.coherence(), &mut room, |held| self.release(held));
-            gather.unlink(base, PageSize::KIB_4, || self.set_table(&above, base, Entry::NONE));
-            gather.hold(Held::Table(table));
+            gather.unlink(base, PageSize::KIB_4, || {
+                self.set_table(&above, base, Entry::NONE);
+                Some(Held::Table(table))
+            });
             gather.finish();
             for (to, page) in huge_frames(number).zip(&pages) {
                 match page {
@@ -151,7 +156,8 @@ impl<P: Machine> Memory<P> {
         let mut gather: Gather<'_, P, (), _> = Gather::new(&self.engine, space.coherence(), &mut [], drop);
         let mut changes = gather.under(leaf);
         for address in addresses() {
-            let old = clear(&mut changes, address);
+            // The pages were taken above, and stay.
+            let old = clear(&mut changes, address, |_| None);
             self.unmapped_frame(old);
         }
         drop(changes);

@@ -16,7 +16,7 @@ use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
 use crate::objects::reverse::area_mapper;
 use crate::spaces::area::{Area, Areas, Protection};
-use crate::spaces::space::SpaceHandle;
+use crate::spaces::space::{Ended, SpaceHandle};
 use crate::tables::entry::Entry;
 use crate::tables::huge::HUGE_BYTES;
 use crate::tables::leaf::{narrow, LeafChanges};
@@ -27,12 +27,15 @@ use crate::Memory;
 pub enum ForkError {
     /// There is no frame for a table (Linux: ENOMEM).
     OutOfMemory,
+    /// The space has ended (ESRCH).
+    Ended,
 }
 
 impl fmt::Display for ForkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OutOfMemory => OutOfMemory.fmt(f),
+            Self::Ended => Ended.fmt(f),
         }
     }
 }
@@ -58,7 +61,7 @@ impl<P: Machine> Memory<P> {
     }
 
     fn fork_into(&self, parent: &SpaceHandle<P>, child: &SpaceHandle<P>) -> Result<(), ForkError> {
-        let areas = self.lock_to_fork(parent)?;
+        let areas = self.lock_to_fork::<ForkError>(parent)?;
         // Tables first: reclaim may be needed to get frames for them, and it needs the mappers.
         for area in areas.all().filter(|area| area.anonymous().is_some()) {
             for base in self.tables_of(parent, area) {
@@ -80,7 +83,7 @@ impl<P: Machine> Memory<P> {
         drop(areas);
         // No other task knows the child yet. Its lock is taken only now because two locks of one rank are never held
         // together.
-        *child.areas.write(self.platform()) = copies;
+        *child.lock_areas(self.platform())? = copies;
         Ok(())
     }
 

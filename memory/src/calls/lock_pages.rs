@@ -13,7 +13,7 @@ use crate::locks::RwLock;
 use crate::machine::{Machine, Work};
 use crate::objects::reverse::area_mapper;
 use crate::spaces::area::{checked_end, Area, Areas, Protection, RangeError};
-use crate::spaces::space::SpaceHandle;
+use crate::spaces::space::{Ended, SpaceHandle};
 use crate::Memory;
 
 /// The reason why pages cannot be locked.
@@ -25,6 +25,8 @@ pub enum LockError {
     NotMapped(u64),
     /// There are not enough frames (EAGAIN).
     OutOfMemory,
+    /// The space has ended (ESRCH).
+    Ended,
 }
 
 impl fmt::Display for LockError {
@@ -33,6 +35,7 @@ impl fmt::Display for LockError {
             Self::Range(error) => error.fmt(f),
             Self::NotMapped(address) => write!(f, "nothing that could be locked is mapped at {address:#x}"),
             Self::OutOfMemory => OutOfMemory.fmt(f),
+            Self::Ended => Ended.fmt(f),
         }
     }
 }
@@ -51,6 +54,7 @@ impl<P: Machine> Memory<P> {
         let before = self.set_all_locked(space, (start, end), true)?;
         let failed = |error: FaultError| match error {
             FaultError::OutOfMemory => LockError::OutOfMemory,
+            FaultError::Ended => LockError::Ended,
             FaultError::NotMapped(address)
             | FaultError::BeyondEnd(address)
             | FaultError::NoAccess(address)
@@ -66,7 +70,7 @@ impl<P: Machine> Memory<P> {
             let (first, last) = (area.start.max(start), area.end.min(end));
             for address in (first..last).step_by(PAGE_BYTES as usize) {
                 if let Err(error) = self.fault(space, address, access) {
-                    let mut areas = space.areas.write(self.platform());
+                    let mut areas = space.lock_areas(self.platform())?;
                     for area in &before {
                         let range = (area.start.max(start), area.end.min(end));
                         self.set_locked(space, &mut areas, range, area.locked);
@@ -95,7 +99,7 @@ impl<P: Machine> Memory<P> {
         (start, end): (u64, u64),
         locked: bool,
     ) -> Result<Vec<Area>, LockError> {
-        let mut areas = space.areas.write(self.platform());
+        let mut areas = space.lock_areas(self.platform())?;
         if let Some(hole) = areas.hole(start, end) {
             return Err(LockError::NotMapped(hole));
         }

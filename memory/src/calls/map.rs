@@ -3,11 +3,10 @@
 use core::fmt;
 
 use crate::address::{ObjectId, Pages, USER_END};
-use crate::locks::RwLock;
 use crate::machine::{Machine, Work};
 use crate::objects::object::TooManyObjects;
 use crate::spaces::area::{checked_end, Area, Protection, Source};
-use crate::spaces::space::SpaceHandle;
+use crate::spaces::space::{Ended, SpaceHandle};
 use crate::Memory;
 
 /// The reason why a range cannot be mapped.
@@ -19,6 +18,8 @@ pub enum MapError {
     Objects(TooManyObjects),
     /// There is no free range of that length (ENOMEM).
     NoRoom(Pages),
+    /// The space has ended (ESRCH).
+    Ended,
 }
 
 impl fmt::Display for MapError {
@@ -29,6 +30,7 @@ impl fmt::Display for MapError {
             }
             Self::Objects(error) => error.fmt(f),
             Self::NoRoom(pages) => write!(f, "no free range of {pages} below {USER_END:#x}"),
+            Self::Ended => Ended.fmt(f),
         }
     }
 }
@@ -102,7 +104,6 @@ impl<P: Machine> Memory<P> {
         let platform = self.platform();
         platform.work(Work::AreaChange, 1);
         let source = source(&|| self.objects.create_anonymous(platform))?;
-        let mut areas = space.areas.write(platform);
         let area = |start: u64| Area {
             start,
             end: start + bytes,
@@ -113,12 +114,15 @@ impl<P: Machine> Memory<P> {
             locked: false,
             huge: false,
         };
-        let Some(start) = areas.room(bytes) else {
+        let placed = space.lock_areas(platform).map_err(MapError::from).and_then(|areas| {
+            let start = areas.room(bytes).ok_or(MapError::NoRoom(pages))?;
+            Ok((areas, start))
+        });
+        let (mut areas, start) = placed.inspect_err(|_| {
             if let Some(own) = area(0).anonymous() {
                 self.objects.destroy(platform, own);
             }
-            return Err(MapError::NoRoom(pages));
-        };
+        })?;
         areas.insert(area(start));
         self.hook_area(space, &area(start));
         Ok(start)

@@ -6,9 +6,8 @@ use core::fmt;
 use crate::address::{PAGE_BYTES, USER_END};
 use crate::frames::lru::Isolated;
 use crate::frames::node::NodeId;
-use crate::locks::RwLock;
 use crate::machine::Machine;
-use crate::spaces::space::SpaceHandle;
+use crate::spaces::space::{Ended, SpaceHandle};
 use crate::tables::table::LEAF_SHIFT;
 use crate::upkeep::migrate::{Journey, MIGRATE_BATCH};
 use crate::Memory;
@@ -35,6 +34,8 @@ pub enum MigrateError {
         /// The pages moved before.
         migrated: Migrated,
     },
+    /// The space has ended (ESRCH).
+    Ended,
 }
 
 impl fmt::Display for MigrateError {
@@ -44,6 +45,7 @@ impl fmt::Display for MigrateError {
             Self::Full { node, migrated } => {
                 write!(f, "node {} is full: {} pages were moved before", node.0, migrated.moved)
             }
+            Self::Ended => Ended.fmt(f),
         }
     }
 }
@@ -57,7 +59,7 @@ pub enum Moved {
     There,
     /// No page is in memory at that address (ENOENT).
     Absent,
-    /// Nothing is mapped at that address, or the address is invalid (EFAULT).
+    /// Nothing is mapped at that address, the address is invalid (EFAULT), or the space has ended.
     NotMapped,
     /// Other programs map the page too (EACCES).
     Shared,
@@ -91,7 +93,7 @@ impl<P: Machine> Memory<P> {
         let mut pages = Vec::with_capacity(MIGRATE_BATCH);
         let mut at = 0;
         while at < USER_END && !journey.full.get() && from != to {
-            at = self.collect(space, from, at, &mut pages);
+            at = self.collect(space, from, at, &mut pages)?;
             migrated.busy += self.travel(&mut pages, &journey);
             self.platform().reschedule();
         }
@@ -127,8 +129,14 @@ impl<P: Machine> Memory<P> {
 
     /// Takes up to a batch of a space's pages that are on a node off the lists, from address `start` on; returns the
     /// address where it stopped.
-    fn collect(&self, space: &SpaceHandle<P>, from: NodeId, start: u64, pages: &mut Vec<Isolated>) -> u64 {
-        let areas = space.areas.read(self.platform());
+    fn collect(
+        &self,
+        space: &SpaceHandle<P>,
+        from: NodeId,
+        start: u64,
+        pages: &mut Vec<Isolated>,
+    ) -> Result<u64, Ended> {
+        let areas = space.share_areas(self.platform())?;
         for area in areas.overlapping(start, USER_END) {
             let mut at = start.max(area.start);
             while at < area.end {
@@ -139,7 +147,7 @@ impl<P: Machine> Memory<P> {
                 };
                 for address in leaf.addresses((at, next)) {
                     if pages.len() == MIGRATE_BATCH {
-                        return address;
+                        return Ok(address);
                     }
                     let entry = leaf.get(address);
                     if entry.maps() && entry.frame() != self.zero {
@@ -152,12 +160,12 @@ impl<P: Machine> Memory<P> {
                 at = next;
             }
         }
-        USER_END
+        Ok(USER_END)
     }
 
     /// Takes the page at an address off the lists, or returns the reason why it cannot.
     fn isolate_at(&self, space: &SpaceHandle<P>, address: u64, to: NodeId) -> Result<Isolated, Moved> {
-        let areas = space.areas.read(self.platform());
+        let areas = space.share_areas(self.platform()).map_err(|Ended| Moved::NotMapped)?;
         areas.find(address).ok_or(Moved::NotMapped)?;
         let leaf = self.lock_leaf(space, address).ok_or(Moved::Absent)?;
         let entry = leaf.get(address);

@@ -13,7 +13,7 @@ use crate::address::Pages;
 use crate::frames::allocate::OutOfMemory;
 use crate::machine::{Event, Machine, Work};
 use crate::spaces::area::{checked_end, Protection, RangeError};
-use crate::spaces::space::SpaceHandle;
+use crate::spaces::space::{Ended, SpaceHandle};
 use crate::tables::leaf::{narrow, LeafChanges};
 use crate::Memory;
 
@@ -28,6 +28,8 @@ pub enum ProtectError {
     Forbidden(u64),
     /// The range ends within a huge page, and there is no frame for the table that splits it (ENOMEM).
     OutOfMemory,
+    /// The space has ended (ESRCH).
+    Ended,
 }
 
 impl fmt::Display for ProtectError {
@@ -37,6 +39,7 @@ impl fmt::Display for ProtectError {
             Self::NotMapped(address) => write!(f, "nothing is mapped at {address:#x}"),
             Self::Forbidden(address) => write!(f, "the file mapped at {address:#x} may not be written"),
             Self::OutOfMemory => OutOfMemory.fmt(f),
+            Self::Ended => Ended.fmt(f),
         }
     }
 }
@@ -57,7 +60,7 @@ impl<P: Machine> Memory<P> {
     ) -> Result<(), ProtectError> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, pages)?;
-        let mut areas = self.lock_to_change(space, &[(start, end)])?;
+        let mut areas = self.lock_to_change::<ProtectError>(space, &[(start, end)])?;
         if let Some(hole) = areas.hole(start, end) {
             return Err(ProtectError::NotMapped(hole));
         }

@@ -12,10 +12,9 @@ use ceasefire::{Engine, Gather, PageSize};
 use crate::address::{Pages, PAGE_BYTES};
 use crate::calls::zap::{Held, Room};
 use crate::frames::allocate::OutOfMemory;
-use crate::locks::RwLock;
 use crate::machine::Machine;
 use crate::spaces::area::{checked_end, Areas, RangeError};
-use crate::spaces::space::{ExclusiveAreas, SpaceHandle};
+use crate::spaces::space::{Ended, ExclusiveAreas, SharedAreas, SpaceHandle};
 use crate::tables::leaf::LeafChanges;
 use crate::Memory;
 
@@ -57,7 +56,7 @@ pub(crate) fn united(ranges: &[(u64, Pages)]) -> Result<Ends, RangeError> {
 /// The areas of a space, locked for a walk along ranges.
 pub(crate) enum WalkedAreas<'m, P: Machine> {
     /// For one range.
-    Shared(&'m SpaceHandle<P>, <P::RwLock<Areas> as RwLock<Areas, P>>::Read<'m>),
+    Shared(SharedAreas<'m, P>),
     /// For several.
     Exclusive(ExclusiveAreas<'m, P>),
 }
@@ -67,7 +66,7 @@ impl<P: Machine> Deref for WalkedAreas<'_, P> {
 
     fn deref(&self) -> &Areas {
         match self {
-            Self::Shared(_, areas) => areas,
+            Self::Shared(areas) => areas,
             Self::Exclusive(areas) => areas,
         }
     }
@@ -91,7 +90,7 @@ impl<P: Machine> WalkedAreas<'_, P> {
         release: R,
     ) -> Gather<'e, P, Held, R> {
         match self {
-            Self::Shared(space, _) => Gather::new(engine, space.coherence(), room.places(), release),
+            Self::Shared(areas) => Gather::new(engine, areas.space().coherence(), room.places(), release),
             Self::Exclusive(areas) => Gather::keeping(engine, areas, room.places(), release),
         }
     }
@@ -99,14 +98,14 @@ impl<P: Machine> WalkedAreas<'_, P> {
 
 impl<P: Machine> Memory<P> {
     /// Locks the areas of a space for a walk along united ranges. No huge page reaches across an end of one.
-    pub(crate) fn lock_to_walk<'m>(
+    pub(crate) fn lock_to_walk<'m, E: From<OutOfMemory> + From<Ended>>(
         &'m self,
         space: &'m SpaceHandle<P>,
         ranges: &[(u64, u64)],
-    ) -> Result<WalkedAreas<'m, P>, OutOfMemory> {
+    ) -> Result<WalkedAreas<'m, P>, E> {
         Ok(match ranges {
-            [range] => WalkedAreas::Shared(space, self.lock_to_share(space, *range)?),
-            _ => WalkedAreas::Exclusive(self.lock_to_change(space, ranges)?),
+            [range] => WalkedAreas::Shared(self.lock_to_share::<E>(space, *range)?),
+            _ => WalkedAreas::Exclusive(self.lock_to_change::<E>(space, ranges)?),
         })
     }
 

@@ -18,7 +18,7 @@ use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
 use crate::objects::reverse::area_mapper;
 use crate::spaces::area::{checked_end, Area, Areas, Protection, RangeError};
-use crate::spaces::space::{ExclusiveAreas, SpaceHandle};
+use crate::spaces::space::{Ended, ExclusiveAreas, SpaceHandle};
 use crate::tables::entry::Entry;
 use crate::tables::huge::{Unsplit, HUGE_BYTES};
 use crate::tables::leaf::{clear, install_new};
@@ -50,6 +50,8 @@ pub enum RemapError {
     NoRoom(Pages),
     /// There is no frame for a table (ENOMEM).
     OutOfMemory,
+    /// The space has ended (ESRCH).
+    Ended,
 }
 
 impl fmt::Display for RemapError {
@@ -60,6 +62,7 @@ impl fmt::Display for RemapError {
             Self::NotOneMapping(address) => write!(f, "the range at {address:#x} is not one mapping"),
             Self::NoRoom(pages) => write!(f, "no room for {pages}"),
             Self::OutOfMemory => OutOfMemory.fmt(f),
+            Self::Ended => Ended.fmt(f),
         }
     }
 }
@@ -90,7 +93,7 @@ impl<P: Machine> Memory<P> {
             }
         }
         loop {
-            let mut areas = space.lock_areas(self.platform());
+            let mut areas = space.lock_areas(self.platform())?;
             let to = destination(&areas, (start, end), new_bytes, placement)?;
             match self.prepare(space, (start, end), to, new_bytes) {
                 Ok(()) => {}
@@ -198,8 +201,7 @@ impl<P: Machine> Memory<P> {
             let (floor, ceiling) = areas.around(at);
             let stop = end.min(ceiling);
             self.unlink_tables(space, at, stop, (floor, ceiling), &mut |address, table| {
-                let table = gather.unlink(address, PageSize::KIB_4, table);
-                gather.hold(Held::Table(table));
+                gather.unlink(address, PageSize::KIB_4, || Some(Held::Table(table())));
             });
             at = stop;
         }
@@ -265,7 +267,8 @@ impl<P: Machine> Memory<P> {
         for address in (start..end).step_by(PAGE_BYTES as usize) {
             let entry = leaf.get(address);
             if entry.present() {
-                moved.push((address, clear(&mut leaf, address)));
+                // The page stays with the entry, which is installed again.
+                moved.push((address, clear(&mut leaf, address, |_| None)));
             } else if !entry.is_none() {
                 leaf.note(address, Entry::NONE);
                 moved.push((address, entry));
@@ -292,7 +295,7 @@ impl<P: Machine> Memory<P> {
             let mut leaf = gather.under(leaf);
             // The flush comes before the table above is unlocked.
             if leaf.get(from).is_huge() {
-                leaf.clear(from, PageSize::MIB_2, |leaf| self.set_table(leaf, from, Entry::NONE))
+                leaf.clear(from, PageSize::MIB_2, |leaf| self.set_table(leaf, from, Entry::NONE), |_| None)
             } else {
                 leaf.detach(from, PageSize::KIB_4, HUGE_BYTES, |leaf| self.set_table(leaf, from, Entry::NONE))
             }

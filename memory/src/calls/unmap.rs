@@ -6,7 +6,7 @@
 
 use core::fmt;
 
-use ceasefire::{Gather, PageSize, RangeGuard};
+use ceasefire::{Gather, PageSize, Place, RangeGuard};
 
 use crate::address::{Pages, PAGE_BYTES, USER_END};
 use crate::calls::zap::{Held, Room};
@@ -14,7 +14,7 @@ use crate::frames::allocate::OutOfMemory;
 use crate::machine::{Event, Machine, Work};
 use crate::sabotage::Guard;
 use crate::spaces::area::{checked_end, Area, Protection, RangeError};
-use crate::spaces::space::{ExclusiveAreas, SpaceHandle};
+use crate::spaces::space::{Ended, ExclusiveAreas, SpaceHandle};
 use crate::Memory;
 
 /// The reason why a range cannot be unmapped.
@@ -24,6 +24,8 @@ pub enum UnmapError {
     Range(RangeError),
     /// The range ends within a huge page, and there is no frame for the table that splits it (ENOMEM).
     OutOfMemory,
+    /// The space has ended (ESRCH).
+    Ended,
 }
 
 impl fmt::Display for UnmapError {
@@ -31,6 +33,7 @@ impl fmt::Display for UnmapError {
         match self {
             Self::Range(error) => error.fmt(f),
             Self::OutOfMemory => OutOfMemory.fmt(f),
+            Self::Ended => Ended.fmt(f),
         }
     }
 }
@@ -45,7 +48,7 @@ impl<P: Machine> Memory<P> {
     pub fn unmap(&self, space: &SpaceHandle<P>, start: u64, pages: Pages) -> Result<(), UnmapError> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, pages)?;
-        let mut areas = self.lock_to_change(space, &[(start, end)])?;
+        let mut areas = self.lock_to_change::<UnmapError>(space, &[(start, end)])?;
         let removed = areas.remove(start, end);
         let limits = areas.around(start);
         self.tear_down(&areas, &removed, (start, end), limits);
@@ -65,6 +68,9 @@ impl<P: Machine> Memory<P> {
     /// The call unloads the space that the calling CPU has loaded. The caller must therefore be where no program
     /// continues without a switch. The caller may sleep in here, and no switch back to it may load the space again: the
     /// scheduler must treat it as a thread of the kernel already. Debug builds check this.
+    ///
+    /// Other handles of the space may be left. Calls with them are refused from then on, or do nothing; so does a second
+    /// exit.
     pub fn exit(&self, space: SpaceHandle<P>) {
         drop(self.engine.unload());
         self.end(&space);
@@ -72,16 +78,16 @@ impl<P: Machine> Memory<P> {
 
     /// Takes apart a space that no CPU runs.
     pub(crate) fn end(&self, space: &SpaceHandle<P>) {
-        let mut areas = space.lock_areas(self.platform());
+        let Ok(mut areas) = space.lock_areas(self.platform()) else { return };
+        areas.end();
         let removed = areas.remove(0, USER_END);
         self.tear_down(&areas, &removed, (0, USER_END), (0, USER_END));
         drop(areas);
         // The flush of the tables took the space off every CPU that still had it loaded, so no walker reads the root.
-        let mut room = [None];
+        let mut room = [Place::EMPTY];
         let mut gather =
             Gather::<P, Held, _>::new(&self.engine, space.coherence(), &mut room, |held| self.release(held));
-        let unlinked = gather.unlink(0, PageSize::KIB_4, || space.root());
-        gather.hold(Held::Table(unlinked));
+        gather.unlink(0, PageSize::KIB_4, || Some(Held::Table(space.root())));
         gather.finish();
         let retired = self.engine.retire(space.coherence());
         // An ended space that a CPU still runs is safe too, but its ASID is lost.
@@ -116,8 +122,7 @@ impl<P: Machine> Memory<P> {
         }
         // From here on the reverse map leads no task into these tables.
         self.unlink_tables(space, start, end, limits, &mut |address, table| {
-            let table = gather.unlink(address, PageSize::KIB_4, table);
-            gather.hold(Held::Table(table));
+            gather.unlink(address, PageSize::KIB_4, || Some(Held::Table(table())));
         });
         gather.finish();
     }

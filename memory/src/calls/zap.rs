@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use ceasefire::{Gather, PageSize};
+use ceasefire::{Gather, PageSize, Place};
 
 use crate::address::FrameNumber;
 use crate::frames::frame::Frame;
@@ -32,8 +32,8 @@ const MOST: u64 = 10_000;
 /// Room for the pages and tables that a gather holds. It is allocated before the first translation is cleared, so no
 /// flush needs memory.
 pub(crate) struct Room {
-    few: [Option<Held>; FEW],
-    many: Vec<Option<Held>>,
+    few: [Place<Held>; FEW],
+    many: Vec<Place<Held>>,
 }
 
 impl Room {
@@ -43,12 +43,12 @@ impl Room {
         // One table for 512 pages, and the tables above.
         let places = pages.saturating_add(pages / 256 + 4).min(MOST) as usize;
         if places > FEW && many.try_reserve_exact(places).is_ok() {
-            many.resize_with(places, || None);
+            many.resize_with(places, Place::default);
         }
-        Self { few: [const { None }; FEW], many }
+        Self { few: [const { Place::EMPTY }; FEW], many }
     }
 
-    pub(crate) fn places(&mut self) -> &mut [Option<Held>] {
+    pub(crate) fn places(&mut self) -> &mut [Place<Held>] {
         if self.many.is_empty() {
             &mut self.few
         } else {
@@ -98,11 +98,11 @@ impl<P: Machine> Memory<P> {
     ) -> bool {
         let entry = changes.get(address);
         if entry.maps() {
-            let old = clear(changes, address);
-            let page = self.unmapped_frame(old);
-            if let Some(page) = page {
-                changes.hold(Held::Page(page));
-            }
+            let mut page = None;
+            let old = clear(changes, address, |old| {
+                page = self.unmapped_frame(old);
+                page.map(Held::Page)
+            });
             let of_file =
                 |frame| self.frames.get(frame).place().is_some_and(|(object, _)| !object.is_anonymous());
             return old.dirty() && page.is_some_and(of_file);

@@ -4,7 +4,7 @@
 //! cleared and flushed everywhere before the new one is visible: no two CPUs ever see different frames at one address
 //! (rule R7).
 
-use ceasefire::{Gather, PageSize};
+use ceasefire::{Gather, PageSize, Place};
 
 use crate::address::{FrameNumber, ObjectId};
 use crate::faults::fault::{FaultError, Progress};
@@ -127,13 +127,10 @@ impl<P: Machine> Memory<P> {
 
     /// Clears and flushes the translation of `address`, and only then installs `entry`.
     fn put_in_place(&self, space: &SpaceHandle<P>, leaf: SettledLeaf<'_, P>, address: u64, entry: Entry) {
-        let mut room = [None];
+        let mut room = [Place::EMPTY];
         let mut gather = Gather::new(&self.engine, space.coherence(), &mut room, |page| self.put(page));
         let mut changes = gather.under(leaf);
-        let old = clear(&mut changes, address);
-        if let Some(page) = self.unmapped_frame(old) {
-            changes.hold(page);
-        }
+        clear(&mut changes, address, |old| self.unmapped_frame(old));
         changes.flush();
         install_new(changes.lock(), address, entry);
         drop(changes);

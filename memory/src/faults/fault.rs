@@ -11,10 +11,9 @@ use ceasefire::PageSize;
 use crate::address::{FrameNumber, PAGE_BYTES};
 use crate::cache::page_cache::Cached;
 use crate::frames::allocate::OutOfMemory;
-use crate::locks::RwLock;
 use crate::machine::{Machine, Work};
 use crate::spaces::area::{Area, Protection, Source};
-use crate::spaces::space::SpaceHandle;
+use crate::spaces::space::{Ended, SpaceHandle};
 use crate::tables::entry::Entry;
 use crate::tables::leaf::Leaf;
 use crate::tables::table::Table;
@@ -44,6 +43,8 @@ pub enum FaultError {
     /// No frame is left for the page, and none can be reclaimed (SIGBUS or the out-of-memory killer: the kernel's
     /// choice).
     OutOfMemory,
+    /// The space has ended (ESRCH).
+    Ended,
 }
 
 impl fmt::Display for FaultError {
@@ -54,6 +55,7 @@ impl fmt::Display for FaultError {
             Self::NoAccess(address) => write!(f, "no access is allowed at {address:#x}"),
             Self::BeyondEnd(address) => write!(f, "{address:#x} is beyond the end of the file mapped there"),
             Self::OutOfMemory => OutOfMemory.fmt(f),
+            Self::Ended => Ended.fmt(f),
         }
     }
 }
@@ -103,7 +105,7 @@ impl<P: Machine> Memory<P> {
 
     fn resolve(&self, space: &SpaceHandle<P>, address: u64, access: Access) -> Result<Progress, FaultError> {
         let platform = self.platform();
-        let areas = space.areas.read(platform);
+        let areas = space.share_areas(platform)?;
         let area = areas.find(address).ok_or(FaultError::NotMapped(address))?;
         match (area.protection, access) {
             (Protection::None, _) => return Err(FaultError::NoAccess(address)),

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Range;
 
-use ceasefire::{KernelGather, PageSize};
+use ceasefire::{KernelGather, PageSize, Place};
 
 use crate::address::{FrameNumber, PAGE_BYTES, USER_END};
 use crate::frames::allocate::OutOfMemory;
@@ -104,7 +104,7 @@ impl<'m, P: Machine> KernelArea<'m, P> {
         };
         let tables = KernelTables::new(memory, table, start..end)?;
         let room = Arc::new(Room::new(pages));
-        let places = Box::leak((0..most).map(|_| None).collect());
+        let places = Box::leak((0..most).map(|_| Place::EMPTY).collect());
         let gather: Gather<'m, 'm, P> = KernelGather::new(memory.engine(), places, Kept::release);
         let lazy = P::Lock::new(&locks::KERNEL_AREA, gather);
         Ok(Self { memory, tables, start, room, lazy })
@@ -158,7 +158,7 @@ impl<'m, P: Machine> KernelArea<'m, P> {
     /// # Panics
     /// If the mapping is one of another area.
     pub fn unmap(&self, mapping: KernelMapping) {
-        let mut places = [const { None }; STRICT];
+        let mut places = [const { Place::EMPTY }; STRICT];
         let mut gather: Gather<'_, 'm, P> =
             KernelGather::new(self.memory.engine(), &mut places, Kept::release);
         let lazy = self.lazy.lock(self.memory.platform());
@@ -219,8 +219,9 @@ impl<'m, P: Machine> KernelArea<'m, P> {
     /// table that took the place of one that is not flushed yet would not be seen by a walker that has cached the way.
     fn flush(&self, lazy: &mut Gather<'m, 'm, P>) {
         for address in self.tables.empty(self.range()) {
-            let table = lazy.unlink(address, PageSize::KIB_4, || self.tables.unlink(address));
-            lazy.hold(Kept::Table(self.memory, table));
+            lazy.unlink(address, PageSize::KIB_4, || {
+                Some(Kept::Table(self.memory, self.tables.unlink(address)))
+            });
         }
         lazy.flush();
     }

@@ -1,4 +1,8 @@
 //! Address spaces: areas, page tables, and the engine's part.
+//!
+//! Handles may outlive their space, whose root may belong to another space then. The way to the tables is through the
+//! lock of the areas, or of a mapper, and an ended space has no mapper. So the areas are private to this file, and
+//! locking those of an ended space is an error.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -13,12 +17,41 @@ use crate::machine::{Machine, Work};
 use crate::spaces::area::Areas;
 use crate::{locks, Memory};
 
+/// The space has ended, and has nothing mapped (Linux: ESRCH).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended;
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the space has ended")
+    }
+}
+
+impl core::error::Error for Ended {}
+
 /// A program's address space.
 #[derive(Debug)]
 pub struct Space<P: Machine> {
     coherence: AddressSpace,
     root: FrameNumber,
-    pub(crate) areas: P::RwLock<Areas>,
+    life: P::RwLock<Life>,
+}
+
+/// The areas of a space, and whether it has ended.
+#[derive(Debug, Default)]
+struct Life {
+    areas: Areas,
+    ended: bool,
+}
+
+impl Life {
+    fn check(&self) -> Result<(), Ended> {
+        if self.ended {
+            Err(Ended)
+        } else {
+            Ok(())
+        }
+    }
 }
 
 impl<P: Machine> Space<P> {
@@ -33,14 +66,43 @@ impl<P: Machine> Space<P> {
     }
 }
 
+/// The areas of a space, locked shared.
+pub(crate) struct SharedAreas<'m, P: Machine> {
+    space: &'m SpaceHandle<P>,
+    life: <P::RwLock<Life> as RwLock<Life, P>>::Read<'m>,
+}
+
+impl<P: Machine> SharedAreas<'_, P> {
+    pub(crate) fn space(&self) -> &SpaceHandle<P> {
+        self.space
+    }
+}
+
+impl<P: Machine> Deref for SharedAreas<'_, P> {
+    type Target = Areas;
+
+    fn deref(&self) -> &Areas {
+        &self.life.areas
+    }
+}
+
 /// The areas of a space, locked exclusively. While this lives, no fault and no other call installs a translation in the
 /// space.
 pub(crate) struct ExclusiveAreas<'m, P: Machine> {
     space: &'m SpaceHandle<P>,
-    areas: <P::RwLock<Areas> as RwLock<Areas, P>>::Write<'m>,
+    life: <P::RwLock<Life> as RwLock<Life, P>>::Write<'m>,
 }
 
-impl<P: Machine> RangeGuard<P> for ExclusiveAreas<'_, P> {
+impl<P: Machine> ExclusiveAreas<'_, P> {
+    /// The space ends: no task locks its areas from now on.
+    pub(crate) fn end(&mut self) {
+        self.life.ended = true;
+    }
+}
+
+// SAFETY: faults and calls that create translations hold the same lock, shared. It names one space.
+#[allow(unsafe_code)]
+unsafe impl<P: Machine> RangeGuard<P> for ExclusiveAreas<'_, P> {
     fn space(&self) -> &SpaceHandle<P> {
         self.space
     }
@@ -50,24 +112,34 @@ impl<P: Machine> Deref for ExclusiveAreas<'_, P> {
     type Target = Areas;
 
     fn deref(&self) -> &Areas {
-        &self.areas
+        &self.life.areas
     }
 }
 
 impl<P: Machine> DerefMut for ExclusiveAreas<'_, P> {
     fn deref_mut(&mut self) -> &mut Areas {
-        &mut self.areas
+        &mut self.life.areas
     }
 }
 
 impl<P: Machine> SpaceHandle<P> {
+    /// Locks the areas shared.
+    pub(crate) fn share_areas<'m>(&'m self, platform: &'m P) -> Result<SharedAreas<'m, P>, Ended> {
+        let life = self.life.read(platform);
+        life.check()?;
+        Ok(SharedAreas { space: self, life })
+    }
+
     /// Locks the areas exclusively.
-    pub(crate) fn lock_areas<'m>(&'m self, platform: &'m P) -> ExclusiveAreas<'m, P> {
-        ExclusiveAreas { space: self, areas: self.areas.write(platform) }
+    pub(crate) fn lock_areas<'m>(&'m self, platform: &'m P) -> Result<ExclusiveAreas<'m, P>, Ended> {
+        let life = self.life.write(platform);
+        life.check()?;
+        Ok(ExclusiveAreas { space: self, life })
     }
 }
 
-/// A counted reference to a space. A CPU that has the space loaded holds one too.
+/// A counted reference to a space. A CPU that has the space loaded holds one too. It may outlive the space: then
+/// every call with it is refused ([`Ended`]), or does nothing.
 pub struct SpaceHandle<P: Machine>(Arc<Space<P>>);
 
 impl<P: Machine> Clone for SpaceHandle<P> {
@@ -110,7 +182,7 @@ impl<P: Machine> Memory<P> {
         Ok(SpaceHandle(Arc::new(Space {
             coherence: self.engine.new_space(Root(u64::from(root.get()) << PAGE_SHIFT)),
             root,
-            areas: P::RwLock::new(&locks::SPACE, Areas::default()),
+            life: P::RwLock::new(&locks::SPACE, Life::default()),
         })))
     }
 }

@@ -9,10 +9,9 @@ use ceasefire::{Batch, PageSize, Schedule};
 use crate::address::FrameNumber;
 use crate::frames::allocate::OutOfMemory;
 use crate::frames::frame::{huge_frames, Frame, LruState};
-use crate::locks::RwLock;
 use crate::machine::Machine;
-use crate::spaces::area::{Area, Areas};
-use crate::spaces::space::{ExclusiveAreas, SpaceHandle};
+use crate::spaces::area::Area;
+use crate::spaces::space::{Ended, ExclusiveAreas, SharedAreas, SpaceHandle};
 use crate::tables::entry::Entry;
 use crate::tables::leaf::Leaf;
 use crate::tables::walk::Found;
@@ -43,11 +42,11 @@ pub(crate) fn base_of(address: u64) -> u64 {
 impl<P: Machine> Memory<P> {
     /// Locks the areas of a space exclusively, to change the mappings of `ranges`. No huge page reaches across an end of
     /// one.
-    pub(crate) fn lock_to_change<'m>(
+    pub(crate) fn lock_to_change<'m, E: From<OutOfMemory> + From<Ended>>(
         &'m self,
         space: &'m SpaceHandle<P>,
         ranges: &[(u64, u64)],
-    ) -> Result<ExclusiveAreas<'m, P>, OutOfMemory> {
+    ) -> Result<ExclusiveAreas<'m, P>, E> {
         self.lock_and_split(
             || space.lock_areas(self.platform()),
             |_| ranges.iter().try_for_each(|&range| self.split_ends(space, range)),
@@ -55,19 +54,19 @@ impl<P: Machine> Memory<P> {
     }
 
     /// The same for one range, shared, for an operation that leaves the areas as they are.
-    pub(crate) fn lock_to_share<'m>(
+    pub(crate) fn lock_to_share<'m, E: From<OutOfMemory> + From<Ended>>(
         &'m self,
         space: &'m SpaceHandle<P>,
         range: (u64, u64),
-    ) -> Result<<P::RwLock<Areas> as RwLock<Areas, P>>::Read<'m>, OutOfMemory> {
-        self.lock_and_split(|| space.areas.read(self.platform()), |_| self.split_ends(space, range))
+    ) -> Result<SharedAreas<'m, P>, E> {
+        self.lock_and_split(|| space.share_areas(self.platform()), |_| self.split_ends(space, range))
     }
 
     /// The same for fork: all huge pages of anonymous memory are split.
-    pub(crate) fn lock_to_fork<'m>(
+    pub(crate) fn lock_to_fork<'m, E: From<OutOfMemory> + From<Ended>>(
         &'m self,
         space: &'m SpaceHandle<P>,
-    ) -> Result<ExclusiveAreas<'m, P>, OutOfMemory> {
+    ) -> Result<ExclusiveAreas<'m, P>, E> {
         self.lock_and_split(
             || space.lock_areas(self.platform()),
             |areas| {
@@ -79,16 +78,16 @@ impl<P: Machine> Memory<P> {
     }
 
     /// Takes a lock and splits huge pages under it. If one is moving, it drops the lock, waits, and begins again.
-    fn lock_and_split<G>(
+    fn lock_and_split<G, E: From<OutOfMemory> + From<Ended>>(
         &self,
-        lock: impl Fn() -> G,
+        lock: impl Fn() -> Result<G, Ended>,
         split: impl Fn(&G) -> Result<(), Unsplit>,
-    ) -> Result<G, OutOfMemory> {
+    ) -> Result<G, E> {
         loop {
-            let guard = lock();
+            let guard = lock()?;
             match split(&guard) {
                 Ok(()) => return Ok(guard),
-                Err(Unsplit::OutOfMemory) => return Err(OutOfMemory),
+                Err(Unsplit::OutOfMemory) => return Err(OutOfMemory.into()),
                 Err(Unsplit::Moving(frame)) => {
                     drop(guard);
                     self.wait_for_page(frame);

@@ -39,7 +39,9 @@ pub(crate) type SettledLeaf<'m, P> = Settled<Leaf<'m, P>>;
 /// Strict changes of the translations of one table.
 pub(crate) type LeafChanges<'g, 'e, 'm, P, T, R> = Changes<'g, 'e, P, T, R, Leaf<'m, P>>;
 
-impl<P: Machine> TableGuard<P> for Leaf<'_, P> {
+// SAFETY: entries are changed through a `Leaf` alone, which holds the lock of their table. It names one space.
+#[allow(unsafe_code)]
+unsafe impl<P: Machine> TableGuard<P> for Leaf<'_, P> {
     fn space(&self) -> &SpaceHandle<P> {
         self.space
     }
@@ -120,7 +122,7 @@ impl<P: Machine> Leaf<'_, P> {
         address: u64,
         replacement: impl Fn(Entry) -> Entry,
     ) -> Entry {
-        unmapping.clear(self, address, self.size, || self.exchange(address, replacement))
+        unmapping.clear(self, address, self.size, |leaf| leaf.exchange(address, replacement))
     }
 
     /// Narrows an entry of a page in a batch; returns the old entry. `narrower` makes the new entry from the old one,
@@ -131,7 +133,7 @@ impl<P: Machine> Leaf<'_, P> {
         address: u64,
         narrower: impl Fn(Entry) -> Entry,
     ) -> Entry {
-        page.narrow(self, address, self.size, || self.restrict(address, narrower))
+        page.narrow(self, address, self.size, |leaf| leaf.restrict(address, narrower))
     }
 
     fn exchange(&self, address: u64, replacement: impl Fn(Entry) -> Entry) -> Entry {
@@ -185,13 +187,15 @@ impl<P: Machine> Leaf<'_, P> {
     }
 }
 
-/// Clears a translation on a program's behalf; returns the old entry.
+/// Clears a translation on a program's behalf, and holds the thing that it `led_to`; returns the old entry.
 pub(crate) fn clear<P: Machine, T, R: FnMut(T)>(
     changes: &mut LeafChanges<'_, '_, '_, P, T, R>,
     address: u64,
+    led_to: impl FnOnce(Entry) -> Option<T>,
 ) -> Entry {
     let size = changes.size;
-    changes.clear(address, size, |leaf| leaf.withdraw(address, leaf.exchange(address, |_| Entry::NONE)))
+    let take = |leaf: &Leaf<'_, P>| leaf.withdraw(address, leaf.exchange(address, |_| Entry::NONE));
+    changes.clear(address, size, take, |old| led_to(*old))
 }
 
 /// Narrows a translation on a program's behalf; returns the old entry. `narrower` makes the new entry from the old one,

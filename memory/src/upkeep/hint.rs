@@ -7,7 +7,6 @@
 use ceasefire::{Batch, PageSize, Schedule};
 
 use crate::address::{Pages, PAGE_BYTES};
-use crate::locks::RwLock;
 use crate::machine::{Machine, Work};
 use crate::spaces::area::{checked_end, Protection, RangeError};
 use crate::spaces::space::SpaceHandle;
@@ -16,14 +15,14 @@ use crate::Memory;
 
 impl<P: Machine> Memory<P> {
     /// Hides the mapped pages of a range until their next use. Returns their number; a huge page counts 512. A huge
-    /// page that lies only partly in the range is left as it is.
+    /// page that lies only partly in the range is left as it is. In an ended space there is none.
     ///
     /// # Errors
     /// [`RangeError`]; then nothing has changed.
     pub fn hint(&self, space: &SpaceHandle<P>, start: u64, length: Pages) -> Result<u64, RangeError> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, length)?;
-        let areas = space.areas.read(self.platform());
+        let Ok(areas) = space.share_areas(self.platform()) else { return Ok(0) };
         // Nothing is promised to the program, so the space's other debts need not be settled for this.
         let mut batch: Batch<'_, P, (), _, 1> = Batch::new(&self.engine, Schedule::Batched, drop);
         let mut pages = batch.take(());

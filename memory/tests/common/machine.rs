@@ -10,6 +10,7 @@ use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, Table, Work, 
 
 use super::locks::{RwSpin, SpinLock};
 use super::threads::{Threads, KERNEL};
+use super::tlb::frame_of;
 use super::Moment;
 
 impl Machine for Threads {
@@ -193,7 +194,8 @@ impl Machine for Threads {
             Event::Superseded(frame) => {
                 self.content(frame).superseded.store(self.next(), Ordering::Release);
             }
-            Event::Returned { start, end, allowed, .. } if self.by_hand => {
+            Event::Returned { space, start, end, allowed } if self.by_hand => {
+                self.check_promise(frame_of(space.root()), (start, end), allowed);
                 self.returned.lock().unwrap().push((start, end, allowed));
             }
             Event::Withdrawn { address, size, .. } if self.by_hand => {

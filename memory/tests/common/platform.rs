@@ -6,10 +6,11 @@ use ceasefire::{
     AddressSpace, Asid, Capabilities, Cpu, CpuId, CpuSet, Flush, Generation, Look, Platform, Root,
 };
 use ceasefire_memory::shadow::Shadow;
-use ceasefire_memory::{FrameNumber, Machine, SpaceHandle, KERNEL_ENTRIES, PAGE_SHIFT};
+use ceasefire_memory::{Machine, SpaceHandle, KERNEL_ENTRIES};
 use ceasefire_testing::Scope;
 
 use super::threads::{Threads, CPU, KERNEL, LOOK_EVERY, OFF, WIDE};
+use super::tlb::frame_of;
 
 // SAFETY: the CPU is the thread's own number. It changes only in two places. `Rig::on` is not called with interrupts
 // off. `interrupt` of a machine with one thread restores the number before it returns. With interrupts off nothing else
@@ -57,7 +58,7 @@ unsafe impl Platform for Threads {
 
     fn load_root(&self, root: Root, asid: Asid, flush: bool) {
         self.report(self.watched(|shadow, cpu| shadow.loads(cpu, root, asid, flush)));
-        let frame = FrameNumber::new((root.0 >> PAGE_SHIFT) as u32);
+        let frame = frame_of(root);
         let kernel = self.table(frame).get(KERNEL_ENTRIES.end - 1) == KERNEL;
         self.check(kernel, "a root without the kernel is loaded", frame);
         self.core().tlb.lock().unwrap().load(root, asid, flush);

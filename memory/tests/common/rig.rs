@@ -76,12 +76,14 @@ impl Rig {
     /// Makes the CPU run a program of `space`.
     pub(crate) fn run(&self, space: &SpaceHandle<Threads>) {
         drop(self.memory.engine().switch_to(space));
+        self.platform().core().resting.store(false, Ordering::Release);
         self.platform().report(self.platform().watched(Shadow::runs));
     }
 
     /// Makes the CPU run no program.
     pub(crate) fn rest(&self) {
         self.platform().watched(Shadow::rests);
+        self.platform().core().resting.store(true, Ordering::Release);
         self.memory.engine().enter_lazy();
     }
 

@@ -17,7 +17,7 @@ use ceasefire_testing::{Scope, Started, Tlb, PROMISES};
 use super::locks::Held;
 use super::moments::Hook;
 use super::rig::Space;
-use super::tlb::Cached;
+use super::tlb::{Cached, Walked};
 
 /// The contents of frames without an owner.
 pub(super) const POISON: u64 = 0xdead_dead_dead_dead;
@@ -59,7 +59,9 @@ pub(super) struct Core {
     /// The number of reasons to stay on this CPU.
     pub(super) pins: AtomicU32,
     pub(super) pending: AtomicBool,
-    pub(super) tlb: Mutex<Tlb<Cached, FrameNumber>>,
+    pub(super) tlb: Mutex<Tlb<Cached, Walked>>,
+    /// It keeps a space loaded and runs no program.
+    pub(super) resting: AtomicBool,
     /// Broadcasts that the CPU has started and not waited for.
     pub(super) started: Mutex<Vec<Started>>,
 }
@@ -136,6 +138,7 @@ impl Threads {
             pins: AtomicU32::new(0),
             pending: AtomicBool::new(false),
             tlb: Mutex::default(),
+            resting: AtomicBool::new(false),
             started: Mutex::default(),
         };
         Self {

@@ -1,18 +1,29 @@
 //! The TLB of a CPU, and accesses as the processor makes them: through an entry that it holds, or else by a walk.
 //!
 //! Once an entry is filled, accesses use it without a walk until the platform is told to invalidate it. So a missing
-//! flush leaves a stale entry, and an access that uses it is the violation.
+//! flush leaves a stale entry, and an access that uses it is the violation. The walker likewise begins at the table of
+//! the lowest level that it remembers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ceasefire::{PageSize, Root};
-use ceasefire_memory::{FrameNumber, Machine, Table, PAGE_BYTES, PAGE_SHIFT, USER_END};
+use ceasefire::{Asid, PageSize, Root};
+use ceasefire_memory::{
+    Entry, FrameNumber, Machine, Protection, Table, HUGE_BYTES, PAGE_BYTES, PAGE_SHIFT, USER_END,
+};
 use ceasefire_testing::Tlb;
 
+use super::rig::Space;
 use super::threads::{Threads, WORDS};
 
-/// A TLB entry, and the time when it was filled.
+/// A table that the walker remembers, and the time when it came there.
 #[derive(Clone, Copy)]
+pub(super) struct Walked {
+    table: FrameNumber,
+    since: u64,
+}
+
+/// A TLB entry, and the time when it was filled.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Cached {
     /// For a huge page, the first of its frames.
     pub(super) frame: FrameNumber,
@@ -45,7 +56,7 @@ impl Threads {
     pub(super) fn touch(&self, root: FrameNumber, address: u64, store: Option<u64>) -> Option<u64> {
         let mut tlb = self.core().tlb.lock().unwrap();
         let (loaded, asid) = tlb.loaded().expect("a program runs with its space loaded");
-        assert_eq!(loaded, Root(u64::from(root.get()) << PAGE_SHIFT), "the loaded space");
+        assert_eq!(loaded, root_of(root), "the loaded space");
         let hit = tlb.find(Some(asid), address).copied();
         // A store through a clean entry walks again; a fault drops the entry that caused it.
         let usable = |entry: &Cached| store.is_none() || (entry.writable && entry.dirty);
@@ -53,7 +64,7 @@ impl Threads {
             entry
         } else {
             tlb.fault(Some(asid), address);
-            let entry = self.walk(root, address, store.is_some())?;
+            let entry = self.walk(&mut tlb, (root, Some(asid)), address, store.is_some())?;
             let mixed = tlb.mixes(Some(asid), address, entry.size);
             self.check(!mixed, "R7, translations of both sizes", entry.frame);
             tlb.fill(Some(asid), address, entry.size, entry, entry.filled);
@@ -77,34 +88,101 @@ impl Threads {
         Some(self.use_entry(entry, address, store))
     }
 
-    /// Walks from the lowest table if the walker has cached it.
-    fn walk_kernel(
+    /// The entry for `address` in the tables of a space; `None` if there is no table for it.
+    pub(crate) fn entry(&self, space: &Space, address: u64) -> Option<Entry> {
+        self.leaf_entry(space.root(), address).map(|(entry, _)| entry)
+    }
+
+    fn leaf_entry(&self, root: FrameNumber, address: u64) -> Option<(Entry, PageSize)> {
+        let (table, size) = self.leaf(root, address)?;
+        let level = u32::from(size == PageSize::MIB_2);
+        Some((self.table(table).get(Table::index(address, level)), size))
+    }
+
+    /// The walker's way to the entry for `address`: its table, and the size of the page that it stands for. Begins at
+    /// the lowest table if the walker remembers it.
+    fn way(
         &self,
-        tlb: &mut Tlb<Cached, FrameNumber>,
-        root: FrameNumber,
+        tlb: &mut Tlb<Cached, Walked>,
+        (root, tag): (FrameNumber, Option<Asid>),
         address: u64,
-    ) -> Option<Cached> {
-        let mut table = tlb.walked(None, address).copied();
-        if table.is_none() {
-            let mut frame = root;
-            for level in (1..=3).rev() {
-                let entry = self.table(frame).get(Table::index(address, level));
-                if !entry.present() {
-                    return None;
-                }
-                frame = entry.frame();
-            }
-            tlb.remember(None, address, frame, self.sequence.load(Ordering::SeqCst));
-            table = Some(frame);
+    ) -> Option<(FrameNumber, PageSize)> {
+        if let Some(&Walked { table, since }) = tlb.walked(tag, address) {
+            let freed = self.content(table).freed.load(Ordering::Acquire);
+            self.check(freed < since, "R2, a walker remembers a freed table", table);
+            return Some((table, PageSize::KIB_4));
         }
-        let entry = self.table(table?).get(Table::index(address, 0));
-        entry.present().then(|| Cached {
+        let (table, size) = self.leaf(root, address)?;
+        if size == PageSize::KIB_4 {
+            let since = self.next();
+            tlb.remember(tag, address, Walked { table, since }, since);
+        }
+        Some((table, size))
+    }
+
+    /// The table with the entry for `address`, as the tables are now, and the size of the page that it stands for.
+    fn leaf(&self, root: FrameNumber, address: u64) -> Option<(FrameNumber, PageSize)> {
+        let mut frame = root;
+        for level in (1..=3).rev() {
+            let entry = self.table(frame).get(Table::index(address, level));
+            if !entry.present() {
+                return None;
+            }
+            if entry.is_huge() {
+                return Some((frame, PageSize::MIB_2));
+            }
+            frame = entry.frame();
+        }
+        Some((frame, PageSize::KIB_4))
+    }
+
+    /// A call is about to promise that no CPU uses a translation of `[start, end)` from before it, beyond what is
+    /// `allowed`. So each entry that a CPU with the space loaded holds must be one that the tables have now, and each
+    /// way that its walker remembers must lead there. CPUs that run no program flush before they run one.
+    pub(super) fn check_promise(&self, root: FrameNumber, (start, end): (u64, u64), allowed: Protection) {
+        for core in self.cores.iter().filter(|core| !core.resting.load(Ordering::Acquire)) {
+            let tlb = core.tlb.lock().unwrap();
+            let Some((_, asid)) = tlb.loaded().filter(|(loaded, _)| *loaded == root_of(root)) else {
+                continue;
+            };
+            let in_range = |address: u64, size: PageSize| address < end && start < address + size.bytes();
+            for (address, held) in tlb.entries(Some(asid)).filter(|(at, held)| in_range(*at, held.size)) {
+                let stands = self.leaf_entry(root, address).is_some_and(|(entry, size)| {
+                    let same = entry.present() && entry.frame() == held.frame && size == held.size;
+                    same && (entry.writable() || !held.writable)
+                });
+                let narrower = allowed == Protection::Read && !held.writable;
+                self.check(
+                    stands || narrower,
+                    "R3, a call returns while a CPU holds an old entry",
+                    held.frame,
+                );
+            }
+            // A range without end has too many tables to look at each.
+            for address in (start & !(HUGE_BYTES - 1)..end).step_by(HUGE_BYTES as usize).take(64) {
+                if let Some(&Walked { table, .. }) = tlb.walked(Some(asid), address) {
+                    let leads = self.leaf(root, address) == Some((table, PageSize::KIB_4));
+                    self.check(leads, "R3, a call returns while a walker remembers an old table", table);
+                }
+            }
+        }
+    }
+
+    /// A walk for the kernel itself.
+    fn walk_kernel(&self, tlb: &mut Tlb<Cached, Walked>, root: FrameNumber, address: u64) -> Option<Cached> {
+        let (table, size) = self.way(tlb, (root, None), address)?;
+        let entry = self.table(table).get(Table::index(address, 0));
+        entry.present().then(|| self.filled(entry, size))
+    }
+
+    fn filled(&self, entry: Entry, size: PageSize) -> Cached {
+        Cached {
             frame: entry.frame(),
-            size: PageSize::KIB_4,
+            size,
             writable: entry.writable(),
             dirty: entry.dirty(),
             filled: self.sequence.load(Ordering::SeqCst),
-        })
+        }
     }
 
     /// The word behind an entry; a store replaces it and returns the old one.
@@ -130,21 +208,15 @@ impl Threads {
         }
     }
 
-    pub(super) fn walk(&self, root: FrameNumber, address: u64, store: bool) -> Option<Cached> {
-        let mut frame = root;
-        let (mut level, mut size) = (3, PageSize::KIB_4);
-        while level > 0 {
-            let entry = self.table(frame).get(Table::index(address, level));
-            if !entry.present() {
-                return None;
-            }
-            if entry.is_huge() {
-                size = PageSize::MIB_2;
-                break;
-            }
-            frame = entry.frame();
-            level -= 1;
-        }
+    fn walk(
+        &self,
+        tlb: &mut Tlb<Cached, Walked>,
+        tagged: (FrameNumber, Option<Asid>),
+        address: u64,
+        store: bool,
+    ) -> Option<Cached> {
+        let (frame, size) = self.way(tlb, tagged, address)?;
+        let level = u32::from(size == PageSize::MIB_2);
         let (table, index) = (self.table(frame), Table::index(address, level));
         let entry = loop {
             let entry = table.get(index);
@@ -158,12 +230,16 @@ impl Threads {
                 break used;
             }
         };
-        Some(Cached {
-            frame: entry.frame(),
-            size,
-            writable: entry.writable(),
-            dirty: entry.dirty(),
-            filled: self.sequence.load(Ordering::SeqCst),
-        })
+        Some(self.filled(entry, size))
     }
+}
+
+/// The frame of a root.
+pub(super) fn frame_of(root: Root) -> FrameNumber {
+    FrameNumber::new((root.0 >> PAGE_SHIFT) as u32)
+}
+
+/// The root in the CPU's register.
+fn root_of(frame: FrameNumber) -> Root {
+    Root(u64::from(frame.get()) << PAGE_SHIFT)
 }

@@ -1,8 +1,8 @@
 //! The simulated machine as the engine and the memory manager see it.
 
 use ceasefire::{
-    AddressSpace, Asid, Broadcast, BroadcastError, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent,
-    Generation, Holders, Look, Platform, Root, SpaceId,
+    AddressSpace, Asid, Broadcast, BroadcastError, Capabilities, Cpu, CpuId, CpuSet, Errata, Flush,
+    FlushEvent, Generation, Holders, Look, Platform, Root, SpaceId, Walkers,
 };
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
@@ -33,10 +33,13 @@ impl Sim {
         let wide = (broadcast && processor.asids)
             // x86 keeps PCID 0 for the kernel, and the last stays unused (Linux: `MAX_ASID_AVAILABLE`).
             .then(|| Broadcast::new(processor.asid_space.saturating_sub(2), pages, Holders::Wide));
+        let errata =
+            Errata { repeated: processor.broadcast_repeated, everyone: processor.broadcast_everyone };
         Ok(Capabilities {
             clean_stores_walk: true,
             asids: processor.asids,
-            broadcast: every.or(wide).transpose()?,
+            broadcast: every.or(wide).transpose()?.map(|broadcast| broadcast.with_errata(errata)),
+            walkers: Walkers::Locked,
         })
     }
 }

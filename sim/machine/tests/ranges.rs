@@ -14,6 +14,8 @@ const STRUCTURE: &[&str] = &[
     "processor.asid",
     "processor.broadcast_asids",
     "processor.broadcast_pages",
+    "processor.broadcast_repeated",
+    "processor.broadcast_everyone",
 ];
 
 /// Numbers that Linux itself states, unless they are assumed.

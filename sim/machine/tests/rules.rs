@@ -534,6 +534,28 @@ fn broadcasts_break_no_rule_and_send_no_interrupt() {
     }
 }
 
+#[test]
+fn faults_of_broadcasts_break_no_rule_and_cost_time() {
+    let elapsed = |repeated, everyone| {
+        let mut machine = with_broadcasts(machine(&[4], 2048));
+        machine.processor.broadcast_repeated = repeated;
+        machine.processor.broadcast_everyone = everyone;
+        guarded()
+            .map(|setup| {
+                let outcome = unmap_under_use(&machine, setup, 0);
+                assert_clean(&outcome, setup);
+                assert_eq!(outcome.reading.counters.interrupts > 0, everyone, "{setup:?}");
+                outcome.elapsed
+            })
+            .sum::<u64>()
+    };
+    let sound = elapsed(false, false);
+    for (repeated, everyone) in [(true, false), (false, true), (true, true)] {
+        let faulty = elapsed(repeated, everyone);
+        assert!(faulty > sound, "{faulty} ps with {repeated} {everyone}, {sound} without");
+    }
+}
+
 #[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_wait_for_a_batch_of_broadcasts_freed_frames_are_reached() {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ceasefire::{Bounds, Payment};
-use ceasefire_kernel_abi::options::{Mechanism, Options as Kernel, Without};
+use ceasefire_kernel_abi::options::{Faults, Mechanism, Options as Kernel, Without};
 use ceasefire_kernel_abi::sizes::{DEVICES, PAGE};
 use ceasefire_kernel_abi::{CREW, MAX_AGE, PROGRAMS, SCENARIOS, TICK};
 use clap::{value_parser, Args, Parser};
@@ -105,6 +105,9 @@ pub(crate) struct Chosen {
     /// bits, and the kernel uses so many of them.
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(2..=16))]
     asid_bits: Option<u32>,
+    /// Faults of broadcasts that broadcast and all work around, beside those of the processor.
+    #[arg(long, value_name = "NAME", default_value_t = Faults::None, value_parser = one_of(Faults::ALL, |faults| faults.name()))]
+    errata: Faults,
     /// Threads that may stay on one CPU do.
     #[arg(long)]
     pinned: bool,
@@ -194,6 +197,7 @@ impl Options {
             without: chosen.without,
             max_age: chosen.max_age,
             asid_bits: chosen.asid_bits.unwrap_or(0),
+            errata: chosen.errata,
             nodes: chosen.nodes.unwrap_or(cpus.min(2)) as usize,
             seconds,
             // It leaves as much time again for the boot and the end.
@@ -228,7 +232,7 @@ impl Options {
     /// Checks the bounds that concern more than one option.
     fn check(&self, run: &Run) -> Result<(), Failure> {
         let Run { arch, cpus, memory, timeout, kernel, .. } = *run;
-        let Kernel { program, mechanism, nodes, seconds, threads, max_age, asid_bits, .. } = kernel;
+        let Kernel { program, mechanism, nodes, seconds, threads, max_age, asid_bits, errata, .. } = kernel;
         let most = if kernel.is_stale() { READERS } else { CREW as u64 };
         let guard = kernel.without.map_or("", |guard| guard.name());
         let age = Bounds::new(max_age * 1_000_000, TICK * 1_000_000, Payment::Free);
@@ -245,6 +249,7 @@ impl Options {
             (age.is_ok(), format!("--max-age {max_age}: {}", age.err().map_or_else(String::new, |error| error.to_string()))),
             (mechanism.owes() || max_age == MAX_AGE, format!("--max-age is for lazy and all, not {mechanism}")),
             (mechanism.broadcasts() || asid_bits == 0, format!("--asid-bits is for broadcast and all, not {mechanism}")),
+            (mechanism.broadcasts() || errata == Faults::None, format!("--errata is for broadcast and all, not {mechanism}")),
             (!mechanism.broadcasts() || lacks.is_empty(), format!("--mechanism {mechanism}: {lacks}")),
         ])?;
         if self.chosen.compare {

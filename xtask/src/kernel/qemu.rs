@@ -97,6 +97,7 @@ mod tests {
     fn the_kernel_gets_what_is_not_its_default() {
         for (line, expected) in [
             ("--arch aarch64 --mechanism all --asid-bits 8", " mechanism=all asid_bits=8 "),
+            ("--arch aarch64 --mechanism broadcast --errata both", " mechanism=broadcast errata=both "),
             ("--undisturbed --scenarios alias", " undisturbed=true scenarios=2"),
             ("--mechanism lazy --without slot", " without=slot"),
             ("--program mmap-read", " lru_batch=14"),

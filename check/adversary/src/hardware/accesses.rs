@@ -3,7 +3,7 @@
 use super::frame::Allocation;
 use super::tlb::{Invalidation, Tag};
 use super::walks::Walk;
-use super::{Core, Hardware};
+use super::Hardware;
 
 impl Hardware {
     /// An access of the program that runs here, or of the kernel to its ranges. Returns the frame; `None` if it faults.
@@ -16,13 +16,12 @@ impl Hardware {
         } else {
             core.root.get()?
         };
-        let entry = loop {
+        let entry = 'access: loop {
             let hit = core.tlb.borrow().find(tag, page);
             if let Some(entry) = hit.filter(|entry| !store || entry.writable && entry.dirty) {
                 break entry;
             }
             core.tlb.borrow_mut().drop_page(tag, page);
-            let drained = core.drained.get();
             let walking = self.begin_walk(&core.tlb.borrow(), tag, (root, allocation), page);
             let mut walk = Walk::On(walking);
             let leaf = loop {
@@ -30,17 +29,15 @@ impl Hardware {
                     Walk::Nothing => break None,
                     Walk::Leaf(walking, pte) => break Some((walking, pte)),
                     Walk::On(walking) => {
+                        core.tlb.borrow_mut().asked = Some(walking);
                         self.pause();
-                        if core.drained.get() != drained {
-                            break None;
-                        }
-                        walk = self.walk_on(thread, &mut core.tlb.borrow_mut(), walking);
+                        let mut tlb = core.tlb.borrow_mut();
+                        // An invalidation may have ended it.
+                        let Some(walking) = tlb.asked.take() else { continue 'access };
+                        walk = self.walk_on(thread, &mut tlb, walking);
                     }
                 }
             };
-            if core.drained.get() != drained {
-                continue;
-            }
             let Some((walking, pte)) = leaf else {
                 self.note(|| format!("fault at page {page}"));
                 return None;
@@ -53,12 +50,12 @@ impl Hardware {
                 self.pause();
             }
             let Some((walking, pte)) = self.mark(thread, walking, pte, store) else { continue };
-            let entry = self.filled(walking, pte);
+            let entry = walking.fills(self.paging.shape(), &pte);
             self.fill(thread, &mut core.tlb.borrow_mut(), entry);
             break entry;
         };
         // It is translated, and lands a moment later.
-        core.in_flight.set(Some(self.tick()));
+        core.in_flight.set(Some(entry));
         self.pause();
         core.in_flight.set(None);
         self.touch(&entry, store);
@@ -76,7 +73,8 @@ impl Hardware {
     pub(crate) fn device_access(&self, kernel: bool, page: u64, store: bool) -> Option<u32> {
         self.pause();
         let thread = self.me();
-        let tlb = &self.devices[thread - self.cores.len()].tlb;
+        let device = &self.devices[thread - self.cores.len()];
+        let tlb = &device.tlb;
         let (root, tag) = if kernel {
             (self.kernel_root.get()?, Tag::Global)
         } else {
@@ -97,13 +95,16 @@ impl Hardware {
                         if store && !pte.writable {
                             return None;
                         }
-                        let entry = self.filled(walking, pte);
+                        let entry = walking.fills(self.paging.shape(), &pte);
                         self.fill(thread, &mut tlb, entry);
                         break entry;
                     }
                 }
             }
         };
+        device.in_flight.set(Some(entry));
+        self.pause();
+        device.in_flight.set(None);
         self.note(|| {
             format!("{} page {page} in frame {}", if store { "store" } else { "load" }, entry.frame)
         });
@@ -127,17 +128,12 @@ impl Hardware {
         device.root.set(None);
         let before = self.tick();
         let flush = ceasefire::Flush::ALL;
-        device.tlb.borrow_mut().forget(Invalidation { tag: None, flush, before, drains: true });
+        let all = Invalidation { tag: None, flush, before, drains: true };
+        device.tlb.borrow_mut().forget(self.paging.shape(), all);
+        while device.in_flight.get().is_some() {
+            self.yield_here();
+        }
         self.know_idle(self.cores.len());
         self.pause();
-    }
-
-    /// Whether every access that was translated before now has landed.
-    pub(crate) fn has_landed(&self, before: u64) -> bool {
-        let me = self.me();
-        let lands = |(number, core): (usize, &Core)| {
-            number == me || core.in_flight.get().is_none_or(|at| at > before)
-        };
-        self.cores.iter().enumerate().all(lands)
     }
 }

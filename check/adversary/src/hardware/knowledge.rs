@@ -6,7 +6,7 @@
 //! entries may still be under way then (Arm: the `DSB` after a `TLBI` waits for accesses by the invalidated entries).
 
 use super::frame::{Accessed, Frame};
-use super::tlb::{Filled, Invalidation};
+use super::tlb::Filled;
 use super::{Hardware, Landed};
 
 impl Hardware {
@@ -46,12 +46,7 @@ impl Hardware {
         (self.cores.len() + self.devices.len()) as u32
     }
 
-    /// An invalidation is done on all CPUs.
-    pub(crate) fn know_done(&self, what: &Invalidation) {
-        self.know(|_, entry| what.removes(entry));
-    }
-
-    /// A thread accesses nothing for now: a device that was stopped, a CPU that a hypervisor does not run.
+    /// A thread accesses nothing for now: a device that was stopped.
     pub(crate) fn know_idle(&self, thread: usize) {
         self.know(|of, _| of == thread);
     }

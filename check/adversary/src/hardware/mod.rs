@@ -30,8 +30,9 @@ use ceasefire_atomics::Ordering;
 use shuttle::sync::atomic::AtomicBool;
 
 use self::frame::{Allocation, Frame};
+use self::invalidations::Started;
 use self::paging::Paging;
-use self::tlb::{Filled, Invalidation, Tag, Tlb};
+use self::tlb::{Filled, Tag, Tlb};
 use crate::model::ordering::{Memory, View};
 use crate::model::promise::Promise;
 use crate::model::removed::Removed;
@@ -42,6 +43,8 @@ use crate::model::timeline::Timeline;
 
 /// The time between two ticks of a CPU's clock, in nanoseconds.
 pub(crate) const TICK: u64 = 100;
+/// The clocks of two CPUs differ by less, in nanoseconds.
+const SKEW: u32 = 8;
 
 /// What a machine is like.
 #[derive(Debug, Clone, Copy)]
@@ -74,18 +77,20 @@ pub(crate) struct Core {
     pub(crate) interrupt: RefCell<Option<View>>,
     /// What walks must see, because an invalidation said so.
     floor: RefCell<View>,
-    /// Broadcasts that it started and has not waited for, with what it had stored.
-    pub(crate) started: RefCell<Vec<(Invalidation, View)>>,
-    /// An access has been translated and has not landed yet: when it began.
-    pub(crate) in_flight: Cell<Option<u64>>,
-    /// How often its walks were ended.
-    drained: Cell<u64>,
+    /// Broadcasts that it started and has not waited for.
+    started: RefCell<Vec<Started>>,
+    /// The entry by which an access has been translated that has not landed yet.
+    in_flight: Cell<Option<Filled>>,
     /// It is offline: broadcasts do not reach it.
     pub(crate) gone: Cell<bool>,
     /// It keeps a space loaded and runs no program.
     pub(crate) resting: Cell<bool>,
     /// It runs its program undisturbed.
     pub(crate) isolated: Cell<bool>,
+    /// The last answer to its request has come since it last looked.
+    pub(crate) woken: Cell<bool>,
+    /// How far its clock is ahead, in nanoseconds.
+    ahead: u64,
 }
 
 /// A device that walks a space's tables, or the kernel's.
@@ -95,6 +100,8 @@ pub(crate) struct Device {
     /// The root that it walks from, with its allocation.
     pub(crate) root: Cell<Option<(u32, Allocation)>>,
     floor: RefCell<View>,
+    /// The entry by which an access has been translated that has not landed yet.
+    in_flight: Cell<Option<Filled>>,
 }
 
 /// An access, as a store to its thread's location.
@@ -183,7 +190,7 @@ impl Hardware {
         let exchanged = model.removed.iter().any(|removed| matches!(removed, Removed::Order(_)));
         Self {
             model,
-            cores: (0..model.cpus).map(|_| Core::default()).collect(),
+            cores: (0..model.cpus).map(|_| Core { ahead: below(SKEW).into(), ..Core::default() }).collect(),
             devices: (0..model.devices).map(|_| Device::default()).collect(),
             paging,
             frames: RefCell::new(vec![Frame::default(); model.frames]),
@@ -278,8 +285,9 @@ impl Hardware {
         }
     }
 
+    /// The time by this CPU's clock. It stands still between two ticks of any CPU.
     pub(crate) fn now(&self) -> u64 {
-        self.time.get()
+        self.time.get() + self.core().ahead
     }
 
     /// The time between two ticks of the clock passes.

@@ -48,13 +48,42 @@ impl<S: System> Adverse<S> {
         flush
     }
 
-    /// An invalidation of everything under a tag that has already been filled.
+    /// The flush of which devices are told.
+    fn told(&self, flush: Flush) -> Flush {
+        match flush.extent {
+            Extent::Pages { start, size, .. } if !self.hardware.keeps(Promise::DevicesWhole) => {
+                Flush { extent: Extent::Pages { start, count: 1, size }, ..flush }
+            }
+            _ => flush,
+        }
+    }
+
+    /// An invalidation of what a tag has been filled with already.
     fn invalidation(&self, tag: Option<Tag>, flush: Flush) -> Invalidation {
+        if let Extent::Pages { count, .. } = flush.extent {
+            assert!(count > 0, "a flush of no page");
+        }
         let tag = tag.map(|tag| self.hardware.tag(tag));
         Invalidation { tag, flush: self.kept(flush), before: self.hardware.tick(), drains: true }
     }
 
+    /// Everything that a tag has been filled with already.
+    fn all_under(&self, tag: Tag) -> Invalidation {
+        self.invalidation(Some(tag), Flush::ALL)
+    }
+
+    /// The same invalidation, or one of more.
+    fn at_least(what: Invalidation) -> Invalidation {
+        let flush = match below(4) {
+            0 => Flush { extent: Extent::All, ..what.flush },
+            1 => return Invalidation { tag: None, flush: Flush::ALL, ..what },
+            _ => what.flush,
+        };
+        Invalidation { flush, ..what }
+    }
+
     fn here(&self, tag: Option<Tag>, flush: Flush) {
+        self.assert_off();
         self.hardware.step();
         self.hardware.note(|| format!("invalidate {}", covered(flush)));
         self.hardware.forget(self.hardware.me(), self.invalidation(tag, flush), None);
@@ -64,8 +93,11 @@ impl<S: System> Adverse<S> {
     fn start(&self, tag: Option<Tag>, flush: Flush) {
         self.hardware.step();
         self.hardware.note(|| format!("broadcast {}", covered(flush)));
-        let started = (self.invalidation(tag, flush), self.hardware.publish());
-        self.hardware.core().started.borrow_mut().push(started);
+        self.hardware.broadcast(self.invalidation(tag, flush));
+    }
+
+    fn assert_off(&self) {
+        assert!(!self.interrupts_on(), "the engine calls this with interrupts off");
     }
 
     /// A flush of kernel ranges in pages of the kernel's tables.
@@ -100,7 +132,8 @@ impl<S: System> fmt::Debug for Adverse<S> {
 // the engine keeps without a lock, it reaches on the CPU's own coroutine between two steps.
 unsafe impl<S: System> Platform for Adverse<S> {
     type Space = S::Space;
-    type Saved = ();
+    /// The CPU, and how deep its interrupts were off.
+    type Saved = (usize, u32);
 
     fn capabilities(&self) -> Capabilities {
         self.hardware.model.capabilities
@@ -114,14 +147,15 @@ unsafe impl<S: System> Platform for Adverse<S> {
         &self.cpus[cpu.index()]
     }
 
-    fn save_interrupts(&self) {
-        let core = self.hardware.core();
-        core.off.set(core.off.get() + 1);
+    fn save_interrupts(&self) -> (usize, u32) {
+        let off = &self.hardware.core().off;
+        (self.hardware.me(), off.replace(off.get() + 1))
     }
 
-    fn restore_interrupts(&self, (): ()) {
-        let core = self.hardware.core();
-        core.off.set(core.off.get() - 1);
+    fn restore_interrupts(&self, (cpu, saved): (usize, u32)) {
+        let off = self.hardware.core().off.replace(saved);
+        let in_order = (cpu, saved + 1) == (self.hardware.me(), off);
+        assert!(in_order || std::thread::panicking(), "restored in another order, or elsewhere");
     }
 
     fn interrupts_on(&self) -> bool {
@@ -134,11 +168,13 @@ unsafe impl<S: System> Platform for Adverse<S> {
     }
 
     fn unpin(&self) {
-        let core = self.hardware.core();
-        core.pins.set(core.pins.get() - 1);
+        let pins = &self.hardware.core().pins;
+        assert!(pins.get() > 0 || std::thread::panicking(), "the task is not pinned here");
+        pins.set(pins.get().saturating_sub(1));
     }
 
     fn load_root(&self, root: Root, asid: Asid, flush: bool) {
+        self.assert_off();
         let hardware = &*self.hardware;
         hardware.step();
         let (frame, allocation) = S::root(hardware, root);
@@ -149,38 +185,46 @@ unsafe impl<S: System> Platform for Adverse<S> {
         if hardware.keeps(Promise::RootBarrier) {
             hardware.fence();
         }
-        let core = hardware.core();
-        let tag = hardware.tag(asid.into());
+        let (me, core, tag) = (hardware.me(), hardware.core(), hardware.tag(asid.into()));
+        // The flush comes in the same step, or before it, once the old root is gone. It may not come later: walkers store
+        // here.
+        let before = below(2) == 0;
         let flush = flush && hardware.keeps(Promise::RootFlushes);
-        core.tlb.borrow_mut().walking.clear();
-        // The flush comes in the same step, or before it, once the old root is gone.
-        if flush && below(2) == 0 {
+        core.tlb.borrow_mut().end_walks();
+        let old = self.all_under(tag);
+        if let Some((root, of, under)) = core.root.get().filter(|_| !hardware.keeps(Promise::RootWithTag)) {
+            let between = if below(2) == 0 { (frame, allocation, under) } else { (root, of, tag) };
+            core.root.set(Some(between));
+            hardware.pause();
+        }
+        if flush && before {
             core.root.set(None);
-            hardware.forget(hardware.me(), self.invalidation(Some(tag), Flush::ALL), None);
+            hardware.forget(me, old, None);
             hardware.pause();
         }
         core.root.set(Some((frame, allocation, tag)));
-        hardware.judge_tag(hardware.me(), core.root.get());
-        if flush {
-            hardware.forget(hardware.me(), self.invalidation(Some(tag), Flush::ALL), None);
+        hardware.judge_tag(me, core.root.get());
+        if flush && !before {
+            hardware.forget(me, old, None);
         }
         hardware.pause();
     }
 
     fn load_kernel_root(&self) {
+        self.assert_off();
         let hardware = &*self.hardware;
         hardware.step();
         hardware.note(|| "root of the kernel".to_owned());
         hardware.fence();
         if hardware.keeps(Promise::RootLeaves) {
             hardware.core().root.set(None);
-            hardware.core().tlb.borrow_mut().walking.retain(|(walk, _)| walk.tag == Tag::Global);
+            hardware.core().tlb.borrow_mut().end_walks();
         }
         hardware.pause();
     }
 
-    /// A hypervisor flushes for CPUs that are not running. Between two steps no CPU is; one whose access is translated
-    /// and has not landed may not be passed over.
+    /// A hypervisor flushes for CPUs that do not run, or hardware on CPUs that do. A CPU with an access under way by an
+    /// entry that is flushed may not be passed over.
     fn flush_for(&self, targets: &mut CpuSet, _: SpaceId, flush: Flush) {
         let hardware = &*self.hardware;
         if !hardware.model.elsewhere {
@@ -188,21 +232,30 @@ unsafe impl<S: System> Platform for Adverse<S> {
         }
         let stored = hardware.view();
         targets.retain(|target| {
-            let core = &hardware.cores[target.index()];
-            let running = core.in_flight.get().is_some() && hardware.keeps(Promise::ElsewhereDone);
-            if running || below(2) == 0 {
+            if below(2) == 0 {
                 return true;
             }
-            hardware.note(|| format!("flush for CPU {target:?}"));
-            let what = self.invalidation(None, Flush { tables: flush.tables, ..Flush::ALL });
-            hardware.forget(target.index(), what, Some(&stored));
-            hardware.know_idle(target.index());
+            let tag = self.cpu(target).loaded_asid().into();
+            let what = Self::at_least(self.invalidation(Some(tag), flush));
+            let target = target.index();
+            if hardware.is_under_way(target, |entry| what.removes(entry))
+                && hardware.keeps(Promise::ElsewhereDone)
+            {
+                return true;
+            }
+            hardware.note(|| format!("flush {} for CPU {target}", covered(what.flush)));
+            hardware.forget(target, what, Some(&stored));
+            hardware.know(|thread, entry| thread == target && what.removes(entry));
             false
         });
         hardware.step();
     }
 
     fn invalidate(&self, asid: Asid, flush: Flush) {
+        if self.capabilities().broadcast.is_none() {
+            let loaded = self.hardware.core().root.get().map(|(_, _, tag)| tag);
+            assert_eq!(loaded, Some(self.hardware.tag(asid.into())), "it goes under the loaded ASID");
+        }
         if self.hardware.keeps(Promise::EveryTag) {
             self.here(Some(asid.into()), flush);
         }
@@ -212,25 +265,50 @@ unsafe impl<S: System> Platform for Adverse<S> {
         self.here(None, Flush::ALL);
     }
 
+    /// They arrive in any order, whatever the order in which they were sent.
     fn interrupt(&self, targets: &CpuSet) {
-        for target in targets.iter() {
+        self.assert_off();
+        let mut targets: Vec<CpuId> = targets.iter().collect();
+        if below(2) == 0 {
+            targets.reverse();
+        }
+        for target in targets {
             self.hardware.step();
             self.hardware.send(target.index());
         }
     }
 
+    /// A CPU that sleeps looks again when the last answer has come, or at a tick.
     fn wait(&self, done: &dyn Fn() -> bool) {
+        assert!(self.interrupts_on(), "the engine waits here with interrupts on");
+        let (sleeps, woken) = (below(2) == 0, &self.hardware.core().woken);
+        woken.set(false);
         while !done() {
-            self.hardware.take_interrupt();
-            self.hardware.yield_here();
+            loop {
+                self.hardware.wait_a_moment();
+                if !sleeps || woken.take() || below(8) == 0 {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn answered(&self, initiator: CpuId, last: bool) {
+        if last {
+            self.hardware.cores[initiator.index()].woken.set(true);
         }
     }
 
     fn spin(&self) {
+        self.assert_off();
         self.hardware.yield_here();
     }
 
     fn broadcast(&self, asid: Asid, flush: Flush) {
+        if let (Extent::Pages { count, .. }, Some(broadcast)) = (flush.extent, self.capabilities().broadcast)
+        {
+            assert!(count <= broadcast.pages(), "{count} pages in one broadcast");
+        }
         if self.hardware.keeps(Promise::EveryTag) {
             self.start(Some(asid.into()), flush);
         }
@@ -243,22 +321,7 @@ unsafe impl<S: System> Platform for Adverse<S> {
     fn broadcast_wait(&self) {
         let hardware = &*self.hardware;
         hardware.step();
-        let mine = std::mem::take(&mut *hardware.core().started.borrow_mut());
-        if hardware.keeps(Promise::WaitIsForOwn) {
-            for thread in (0..hardware.cores.len()).filter(|&thread| !hardware.cores[thread].gone.get()) {
-                for (what, view) in &mine {
-                    hardware.forget(thread, *what, Some(view));
-                }
-                hardware.pause();
-            }
-        }
-        let now = hardware.tick();
-        while hardware.keeps(Promise::AccessesLand) && !hardware.has_landed(now) {
-            hardware.yield_here();
-        }
-        for (what, _) in &mine {
-            hardware.know_done(what);
-        }
+        hardware.wait_for_broadcasts();
         hardware.note(|| "waited".to_owned());
         hardware.step();
     }
@@ -270,7 +333,8 @@ unsafe impl<S: System> Platform for Adverse<S> {
     }
 
     fn broadcast_kernel(&self, flush: Flush) -> bool {
-        let carried = self.hardware.model.capabilities.broadcast.is_some();
+        // The hardware may carry one flush and not the next.
+        let carried = self.capabilities().broadcast.is_some() && below(4) != 0;
         if carried {
             self.start(Some(Tag::Global), Self::of_kernel(flush));
         }
@@ -281,7 +345,7 @@ unsafe impl<S: System> Platform for Adverse<S> {
         self.hardware.step();
         if self.hardware.keeps(Promise::DevicesDone) {
             let (root, _) = S::root(&self.hardware, space.root());
-            let what = self.invalidation(None, Flush { tables: true, ..flush });
+            let what = self.invalidation(None, self.told(flush));
             self.hardware.forget_in_devices(Some(root), what);
         }
         self.hardware.step();
@@ -290,13 +354,14 @@ unsafe impl<S: System> Platform for Adverse<S> {
     fn invalidate_kernel_devices(&self, flush: Flush) {
         self.hardware.step();
         if self.hardware.keeps(Promise::DevicesDone) {
-            let what = self.invalidation(Some(Tag::Global), Self::of_kernel(Flush { tables: true, ..flush }));
+            let what = self.invalidation(Some(Tag::Global), Self::of_kernel(flush));
             self.hardware.forget_in_devices(None, what);
         }
     }
 
     fn runs_undisturbed(&self, cpu: CpuId) -> bool {
-        self.hardware.cores[cpu.index()].isolated.get()
+        // The kernel may decide otherwise the next time.
+        self.hardware.cores[cpu.index()].isolated.get() && below(4) != 0
     }
 
     fn looks_at(&self, _: &AddressSpace, _: Generation) -> bool {
@@ -304,8 +369,8 @@ unsafe impl<S: System> Platform for Adverse<S> {
     }
 
     /// At random, so spaces come to global ASIDs and leave them all the time.
-    fn deserves_asid(&self, _: &AddressSpace, look: Look) -> bool {
-        look.running > 0 && below(4) != 0
+    fn deserves_asid(&self, _: &AddressSpace, _: Look) -> bool {
+        below(4) != 0
     }
 
     fn now(&self) -> u64 {

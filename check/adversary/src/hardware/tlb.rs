@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use ceasefire::{Asid, Extent, Flush};
 
-use super::entry::{Read, PAGE_SHIFT};
+use super::entry::{Read, Shape, PAGE_SHIFT};
 use super::frame::Allocation;
 use crate::model::ordering::View;
 
@@ -79,13 +79,34 @@ pub(crate) struct Walking {
     pub(crate) way: Option<Rc<View>>,
 }
 
+impl Walking {
+    /// The entry that the walk fills when it has read a leaf.
+    pub(crate) fn fills(&self, shape: Shape, leaf: &Read) -> Filled {
+        let order = shape.bits * self.level;
+        Filled {
+            tag: self.tag,
+            root: self.root,
+            page: self.page >> order << order,
+            order,
+            frame: leaf.frame,
+            number: leaf.number,
+            writable: leaf.writable,
+            dirty: leaf.dirty,
+            at: self.at,
+            read: self.read,
+        }
+    }
+}
+
 /// The entries of one CPU, or of one device.
 #[derive(Debug, Default)]
 pub(crate) struct Tlb {
     pub(crate) filled: Vec<Filled>,
     pub(crate) walked: Vec<Walked>,
-    /// Walks under way; the last entry is read already if there is one.
+    /// Walks that the hardware began by itself; the leaf is read already if there is one.
     pub(crate) walking: Vec<(Walking, Option<Read>)>,
+    /// The walk of the CPU's access, in the middle of which anything may happen.
+    pub(crate) asked: Option<Walking>,
 }
 
 /// What an invalidation covers.
@@ -96,7 +117,7 @@ pub(crate) struct Invalidation {
     pub(crate) flush: Flush,
     /// Only what was filled before this moment.
     pub(crate) before: u64,
-    /// Walks that are under way end too.
+    /// It ends walks that are under way.
     pub(crate) drains: bool,
 }
 
@@ -119,7 +140,9 @@ impl Invalidation {
     /// Whether it removes an entry. A page by its address removes the entry that covers the address, of whatever size;
     /// addresses lie a page of the stated size apart.
     pub(crate) fn removes(&self, entry: &Filled) -> bool {
-        if !self.tagged(entry.tag) || entry.at > self.before {
+        // What was read through a way that stays is no older than the read.
+        let age = if self.flush.tables { entry.at } else { entry.read };
+        if !self.tagged(entry.tag) || age > self.before {
             return false;
         }
         match self.flush.extent {
@@ -133,9 +156,18 @@ impl Invalidation {
         }
     }
 
-    /// Whether the ways to the pages go too.
-    fn clears_ways(&self) -> bool {
-        self.flush.tables || self.flush.extent == Extent::All
+    /// Whether it removes a table for pages that are `prefix` after a shift from what a walker remembers. Told that no
+    /// table is freed, it removes none.
+    fn clears(&self, tag: Tag, at: u64, prefix: u64, shift: u32) -> bool {
+        self.flush.tables && self.tagged(tag) && at <= self.before && self.meets(prefix, shift)
+    }
+
+    /// Whether it ends a walk: one that has read a leaf that it removes, or that holds a table that it removes. Another
+    /// walk goes on, and reads what is left to read as a walk that starts now.
+    fn ends(&self, shape: Shape, walk: &Walking, leaf: Option<&Read>) -> bool {
+        let shift = shape.bits * (walk.level + 1);
+        leaf.is_some_and(|leaf| self.removes(&walk.fills(shape, leaf)))
+            || self.clears(walk.tag, walk.at, walk.page >> shift, shift)
     }
 
     fn meets(&self, prefix: u64, shift: u32) -> bool {
@@ -178,15 +210,17 @@ impl Tlb {
         }
     }
 
-    pub(crate) fn forget(&mut self, what: Invalidation) {
+    pub(crate) fn forget(&mut self, shape: Shape, what: Invalidation) {
         self.filled.retain(|entry| !what.removes(entry));
-        let clears = what.clears_ways();
-        self.walked.retain(|way| {
-            !(clears && what.tagged(way.tag) && way.at <= what.before && what.meets(way.prefix, way.shift))
-        });
+        self.walked.retain(|way| !what.clears(way.tag, way.at, way.prefix, way.shift));
         if what.drains {
-            // An invalidation ends every walk under its tag: a walk holds tables that may be freed next.
-            self.walking.retain(|(walk, _)| !what.tagged(walk.tag) || walk.at > what.before);
+            self.walking.retain(|(walk, leaf)| !what.ends(shape, walk, leaf.as_ref()));
+            self.asked = self.asked.take().filter(|walk| !what.ends(shape, walk, None));
         }
+    }
+
+    /// The walks of programs end: another root is loaded.
+    pub(crate) fn end_walks(&mut self) {
+        self.walking.retain(|(walk, _)| walk.tag == Tag::Global);
     }
 }

@@ -107,23 +107,6 @@ impl Hardware {
         Some((Walking { read, ..walk }, marked))
     }
 
-    pub(super) fn filled(&self, walk: Walking, pte: Read) -> Filled {
-        let order = self.paging.shape().bits * walk.level;
-        let page = walk.page >> order << order;
-        Filled {
-            tag: walk.tag,
-            root: walk.root,
-            page,
-            order,
-            frame: pte.frame,
-            number: pte.number,
-            writable: pte.writable,
-            dirty: pte.dirty,
-            at: walk.at,
-            read: walk.read,
-        }
-    }
-
     pub(super) fn fill(&self, column: usize, tlb: &mut Tlb, entry: Filled) {
         if tlb.fill(entry) {
             self.note_on(column, || {
@@ -185,7 +168,7 @@ impl Hardware {
                 Walk::On(walking) => walk = self.walk_on(thread, tlb, walking),
                 Walk::Leaf(walking, pte) => {
                     if let Some((walking, pte)) = self.mark(thread, walking, pte, false) {
-                        self.fill(thread, tlb, self.filled(walking, pte));
+                        self.fill(thread, tlb, walking.fills(self.paging.shape(), &pte));
                     }
                     return;
                 }
@@ -196,10 +179,10 @@ impl Hardware {
     /// A broadcast of another CPU takes effect on this one now.
     fn carry_by_itself(&self, thread: usize) {
         let issuer = &self.cores[below(self.cores.len() as u32) as usize];
-        let started = issuer.started.borrow();
+        let mut started = issuer.started.borrow_mut();
         if !started.is_empty() {
-            let (what, view) = &started[below(started.len() as u32) as usize];
-            self.forget(thread, *what, Some(view));
+            let chosen = below(started.len() as u32) as usize;
+            self.carry(thread, &mut started[chosen]);
         }
     }
 }

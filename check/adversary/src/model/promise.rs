@@ -16,6 +16,8 @@ pub enum Promise {
     RootBarrier,
     /// Loading a root with `flush` invalidates what its tag holds.
     RootFlushes,
+    /// A root and its tag change in one step.
+    RootWithTag,
     /// A wait for broadcasts ends only when the caller's own are done on every CPU.
     WaitIsForOwn,
     /// A wait for broadcasts ends only when accesses that were translated before have landed.
@@ -26,10 +28,15 @@ pub enum Promise {
     GlobalToo,
     /// The TLBs of devices are done when `invalidate_devices` returns.
     DevicesDone,
+    /// `invalidate_devices` covers every page of the flush.
+    DevicesWhole,
     /// A CPU for which `flush_for` flushed uses no entry from before the call.
     ElsewhereDone,
     /// The kernel's root is loaded when `load_kernel_root` returns.
     RootLeaves,
+    /// Before a CPU uses a window of the kernel that is flushed on one CPU at a time, it flushes the window itself, also if
+    /// another CPU has set it.
+    WindowsFlushed,
     /// A walker that finds a table reads in it nothing older than what was stored before the way to it.
     WalksFollow,
     /// A walker sets an entry's mark of a store only if the entry still is as it was read, in one step.
@@ -42,19 +49,22 @@ pub enum Promise {
 }
 
 /// All promises.
-pub const PROMISES: [Promise; 16] = [
+pub const PROMISES: [Promise; 19] = [
     Promise::InterruptCarries,
     Promise::WalksEnd,
     Promise::WaysGo,
     Promise::RootBarrier,
     Promise::RootFlushes,
+    Promise::RootWithTag,
     Promise::WaitIsForOwn,
     Promise::AccessesLand,
     Promise::EveryTag,
     Promise::GlobalToo,
     Promise::DevicesDone,
+    Promise::DevicesWhole,
     Promise::ElsewhereDone,
     Promise::RootLeaves,
+    Promise::WindowsFlushed,
     Promise::WalksFollow,
     Promise::MarksAtomic,
     Promise::Consistent,

@@ -79,4 +79,23 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         programs: &[|kernel| kernel.migrate(&kernel.space(0), 1, Schedule::Batched), stores],
         ..PLAIN
     },
+    Scenario {
+        name: "I10-device-told-of-one-page",
+        source: "Linux, 9d28bd2ce5d2 (Arm SMMU)",
+        guards: &[(&[breaking(Promise::DevicesWhole)], &[R1, R3])],
+        devices: 1,
+        before: |kernel| {
+            two_pages(kernel);
+            kernel.attach_device(&kernel.space(0));
+        },
+        programs: &[
+            |kernel| kernel.unmap(&kernel.space(0), 1..3),
+            |kernel| {
+                (0..8).for_each(|_| {
+                    kernel.device_store(2);
+                });
+            },
+        ],
+        ..PLAIN
+    },
 ];

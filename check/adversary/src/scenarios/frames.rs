@@ -2,9 +2,19 @@
 
 use ceasefire::sabotage::Guard;
 
-use super::programs::{one_huge_page, one_page, stores, stores_to, unmaps, without};
+use super::programs::{breaking, one_huge_page, one_page, stores, stores_to, two_pages, unmaps, without};
+use crate::model::promise::Promise;
 use crate::model::rule::Rule::{R1, R2, R3, R7};
 use crate::search::scenario::{Scenario, PLAIN};
+use crate::subject::kernel::Kernel;
+
+/// Reads the frames of two pages in turn.
+fn reads_by_window(kernel: &Kernel) {
+    for number in 0..4 {
+        let frame = kernel.peek(&kernel.space(0), 1 + number % 2).frame();
+        kernel.read_by_window(1, frame);
+    }
+}
 
 pub(super) static SCENARIOS: &[Scenario] = &[
     Scenario {
@@ -81,6 +91,14 @@ pub(super) static SCENARIOS: &[Scenario] = &[
                 }
             },
         ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "A7-window-that-each-cpu-flushes",
+        source: "SerenityOS, #3902",
+        guards: &[(&[breaking(Promise::WindowsFlushed)], &[R7]), (&[breaking(Promise::GlobalToo)], &[R7])],
+        before: two_pages,
+        programs: &[reads_by_window, reads_by_window],
         ..PLAIN
     },
 ];

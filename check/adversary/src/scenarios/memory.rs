@@ -3,12 +3,12 @@
 use ceasefire::sabotage::Guard as Engine;
 use ceasefire::Schedule;
 use ceasefire_memory::sabotage::Guard;
-use ceasefire_memory::{Config, NodeLayout};
+use ceasefire_memory::{Config, NodeLayout, Protection};
 
 use super::programs::{breaking, without};
 use crate::model::promise::Promise;
 use crate::model::removed::Removed;
-use crate::model::rule::Rule::{Words, R1, R2, R3, R5, R6};
+use crate::model::rule::Rule::{Words, R1, R2, R3, R5, R6, R7};
 use crate::search::scenario::{Managing, Scenario, PLAIN};
 use crate::subject::manager::Manager;
 
@@ -76,6 +76,41 @@ fn two_groups(manager: &Manager) {
 
 /// Mappings of one page, each of which needs a table of its own.
 const TABLES: usize = 4;
+
+/// Frames for a huge page and for as many small ones, which are listed many at a time.
+fn with_huge_pages() -> Config {
+    Config { nodes: vec![NodeLayout::new(1200)], lru_batch: 31, ..one_node() }
+}
+
+/// The pages of a table, or of a huge page.
+const HUGE: u64 = 512;
+
+/// A space with memory as long as the range of a table.
+fn table_of_memory(manager: &Manager) {
+    manager.add_space();
+    manager.add_memory(HUGE);
+}
+
+/// The same in a huge page, from the first store on.
+fn huge_memory(manager: &Manager) {
+    table_of_memory(manager);
+    manager.allow_huge(&manager.space(0), manager.at(0), HUGE);
+}
+
+/// The same with a second mapping, which keeps the tables above the first in use.
+fn table_with_neighbour(manager: &Manager) {
+    table_of_memory(manager);
+    let space = manager.space(0);
+    let neighbour = manager.map_memory(&space, 1).expect("there is room");
+    manager.run(&space);
+    manager.store(neighbour);
+    manager.leave();
+}
+
+/// A swap device with a few slots.
+fn swapping() -> Config {
+    Config { swap_pages: 4, ..one_node() }
+}
 
 /// Stores to the first page, says so, and stores again and again.
 fn stores(manager: &Manager) {
@@ -370,6 +405,138 @@ pub(super) static SCENARIOS: &[Scenario] = &[
                 },
             ],
             ..PLAYED
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M13-collapse",
+        source: "memory manager, madvise COLLAPSE; Linux, collapse_huge_page",
+        guards: &[(&[without(Engine::Tables)], &[R2]), (&[without(Engine::GatherFlush)], &[R1, R2, R6, R7])],
+        manager: Some(Managing {
+            config: with_huge_pages,
+            before: table_of_memory,
+            programs: &[
+                |manager| {
+                    manager.await_flag(0);
+                    manager.collapse(&manager.space(0), manager.at(0));
+                    manager.end();
+                },
+                stores,
+            ],
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M14-huge-page-is-split",
+        source: "memory manager, mprotect of a part of a huge page; Intel SDM volume 3, 4.10.2.3",
+        // A CPU that has missed the flush of the split is behind by two flushes in the end.
+        guards: &[(&[without(Engine::AtOnce), without(Engine::OneBehind)], &[R3])],
+        manager: Some(Managing {
+            config: with_huge_pages,
+            before: huge_memory,
+            programs: &[
+                |manager| {
+                    manager.await_flag(0);
+                    manager.protect(&manager.space(0), manager.at(0), 1, Protection::Read);
+                    manager.end();
+                },
+                |manager| stores_and(manager, |manager| manager.await_entry(manager.at(0), |_| false)),
+            ],
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M15-mremap-of-a-table",
+        source: "memory manager, mremap; Linux, move_normal_pmd",
+        guards: &[(&[without(Engine::GatherFlush)], &[R3])],
+        manager: Some(Managing {
+            config: with_huge_pages,
+            before: table_with_neighbour,
+            programs: &[
+                |manager| {
+                    manager.await_flag(0);
+                    manager.remap(&manager.space(0), manager.at(0), HUGE);
+                    manager.end();
+                },
+                stores,
+            ],
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M16-mremap-of-pages",
+        source: "memory manager, mremap; Linux, eb66ae030829",
+        guards: &[(&[without(Engine::GatherFlush)], &[R2, R3])],
+        manager: Some(Managing {
+            programs: &[
+                |manager| {
+                    manager.await_flag(0);
+                    manager.remap(&manager.space(0), manager.at(0), 2);
+                    manager.end();
+                },
+                stores,
+            ],
+            ..PLAYED
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M17-mremap-where-reclaim-owes",
+        source: "memory manager, mremap; LUF, scenarios 1 and 2",
+        guards: &[(&[without(Engine::Settle)], &[R3])],
+        lazy: true,
+        manager: Some(Managing {
+            before: read_file,
+            programs: &[
+                |manager| {
+                    let space = manager.space(0);
+                    manager.await_flag(0);
+                    // The first one or two find that the page was used.
+                    (0..3).for_each(|_| manager.reclaim_range(&space, manager.at(0), 1));
+                    // The second page keeps the table, so no table is freed with a flush of its own.
+                    manager.remap(&space, manager.at(0), 1);
+                    manager.end();
+                },
+                |manager| loads(manager, 0),
+            ],
+            ..PLAYED
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M18-swap",
+        source: "memory manager, swap; LUF, hole 9",
+        guards: &[(&[unguarded(Guard::Slot)], &[R6])],
+        lazy: true,
+        manager: Some(Managing {
+            config: swapping,
+            before: memory,
+            programs: &[
+                |manager| {
+                    let space = manager.space(0);
+                    manager.await_flag(0);
+                    // From now on the device has the page, and loads map it.
+                    manager.page_out(&space, manager.at(0), 1);
+                    manager.set_flag(1);
+                    manager.await_flag(2);
+                    (0..3).for_each(|_| manager.reclaim_range(&space, manager.at(0), 1));
+                    manager.run(&space);
+                    manager.load(manager.at(0));
+                    manager.end();
+                    manager.leave();
+                },
+                |manager| {
+                    let space = manager.space(0);
+                    manager.run(&space);
+                    manager.store(manager.at(0));
+                    manager.set_flag(0);
+                    manager.await_flag(1);
+                    manager.load(manager.at(0));
+                    manager.set_flag(2);
+                    manager.until_over(|| manager.load(manager.at(0)));
+                    manager.leave();
+                },
+            ],
         }),
         ..PLAIN
     },

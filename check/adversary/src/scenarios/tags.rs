@@ -190,4 +190,23 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         programs: &[visits_all, |kernel| pause(kernel, 4)],
         ..PLAIN
     },
+    Scenario {
+        name: "E13-root-and-tag-in-two-steps",
+        source: "illumos on Arm, richlowe/illumos-gate #220",
+        guards: &[(&[breaking(Promise::RootWithTag)], &[R4])],
+        before: |kernel| {
+            one_page(kernel);
+            one_page(kernel);
+        },
+        programs: &[
+            |kernel| {
+                (0..6).for_each(|number| {
+                    kernel.run(&kernel.space(number % 2));
+                    kernel.load(1);
+                });
+            },
+            |kernel| pause(kernel, 4),
+        ],
+        ..PLAIN
+    },
 ];

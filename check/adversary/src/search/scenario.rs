@@ -1,6 +1,6 @@
 //! A scenario: a known bug as a program for a few CPUs, the guard that excludes it, and the rule that breaks without.
 
-use ceasefire::{Bounds, Broadcast, Capabilities, Holders, Payment, Schedule};
+use ceasefire::{Bounds, Broadcast, Capabilities, Holders, Payment, Schedule, Walkers};
 use ceasefire_memory::{Config, Lazy};
 
 use crate::hardware::TICK;
@@ -91,7 +91,7 @@ impl Scenario {
             Carried::Both => (true, wide),
             Carried::Untagged => (false, every),
         };
-        Capabilities { clean_stores_walk: true, asids, broadcast }
+        Capabilities { clean_stores_walk: true, asids, broadcast, walkers: Walkers::Locked }
     }
 
     pub(super) fn cpus(&self) -> usize {

@@ -44,7 +44,7 @@ impl Default for Cores {
             born: cores::space(1, Some(cores::asid(9))),
             debts: Debts::new(),
             pool: Pool::new(),
-            cpus: Default::default(),
+            cpus: std::array::from_fn(|_| cores::online()),
             flushed: zeros(),
             changed: zeros(),
             done: zeros(),

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use ceasefire::cores::{
-    answered_by_one, asked, begin, close, drain, empty, generation, is_answered, join, post, Post,
+    answered_by_one, asked, begin, close, drain, empty, generation, is_answered, join, online, post, Post,
 };
 use ceasefire::{AtomicCpuSet, Cpu, Generation, SpaceId};
 use ceasefire_atomics::{AtomicBool, AtomicU64, Ordering};
@@ -26,7 +26,6 @@ fn is_interrupted(pending: &AtomicU64) -> bool {
 }
 
 /// CPUs that send requests to CPU 0.
-#[derive(Default)]
 struct Machine {
     cpus: [Cpu<()>; 3],
     /// An interrupt is on its way to CPU 0.
@@ -35,6 +34,18 @@ struct Machine {
     changed: [AtomicU64; 3],
     done: [AtomicU64; 3],
     answers: [AtomicU64; 3],
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            cpus: std::array::from_fn(|_| online()),
+            interrupt: AtomicU64::default(),
+            changed: Default::default(),
+            done: Default::default(),
+            answers: Default::default(),
+        }
+    }
 }
 
 impl Machine {

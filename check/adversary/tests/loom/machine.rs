@@ -69,7 +69,8 @@ pub(crate) struct Locked<'a> {
     _held: MutexGuard<'a, ()>,
 }
 
-impl TableGuard<Machine> for Locked<'_> {
+// SAFETY: every change of the table holds the lock. It names one space.
+unsafe impl TableGuard<Machine> for Locked<'_> {
     fn space(&self) -> &Space {
         self.space
     }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use ceasefire::{Batch, Capabilities, Condition, Entry, Owed, PageSize, Schedule};
+use ceasefire::{Batch, Capabilities, Condition, Entry, Owed, PageSize, Schedule, Walkers};
 use loom::thread;
 
 use crate::explorer::{Model, Orders};
@@ -12,7 +12,12 @@ const GONE: &str = "after a settle no CPU holds an entry that is gone";
 
 /// CPU 1 runs a program that unmaps the page, while CPU 0 takes the page away in a batch.
 fn batch_against_settle(schedule: Schedule) {
-    let (engine, space) = machine(Capabilities { clean_stores_walk: true, asids: true, broadcast: None });
+    let (engine, space) = machine(Capabilities {
+        clean_stores_walk: true,
+        asids: true,
+        broadcast: None,
+        walkers: Walkers::Locked,
+    });
     let machine = engine.platform();
     run_as(1, || {
         let _ = engine.switch_to(&space);
@@ -34,14 +39,14 @@ fn batch_against_settle(schedule: Schedule) {
     let mut batch: Batch<'_, Machine, (), _, 1> =
         Batch::new(&engine, schedule, |page: Owed<()>| assert_eq!(page.get(), &()));
     let mut unmapping = batch.take(());
-    unmapping.clear(&machine.lock(&space), PAGE, PageSize::KIB_4, || {
+    unmapping.clear(&machine.lock(&space), PAGE, PageSize::KIB_4, |_| {
         if machine.clear() {
             Entry::READ_ONLY
         } else {
             Entry::NONE
         }
     });
-    unmapping.release_in_debt(Condition::default());
+    unmapping.release_in_debt(Condition { dirty: false, locked: false, altered: false });
     drop(batch);
     machine.end();
     running.join().expect("it ran");

@@ -1,13 +1,14 @@
 //! Switches and the end of lazy mode against a flush, with the whole engine.
 
-use ceasefire::{Asid, Broadcast, Capabilities, Flush, Holders, PageSize};
+use ceasefire::{Asid, Broadcast, Capabilities, Flush, Holders, PageSize, Walkers};
 use loom::thread;
 use std::rc::Rc;
 
 use crate::explorer::{Model, Orders};
 use crate::machine::{machine, run_as, COHERENT, PAGE};
 
-const INTERRUPTS: Capabilities = Capabilities { clean_stores_walk: true, asids: true, broadcast: None };
+const INTERRUPTS: Capabilities =
+    Capabilities { clean_stores_walk: true, asids: true, broadcast: None, walkers: Walkers::Locked };
 
 /// CPU 1 switches to a space and uses its page, while CPU 0 unmaps the page, flushes it and uses it for something else.
 fn flush_against(starts_lazy: bool) {

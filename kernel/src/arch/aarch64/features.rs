@@ -38,6 +38,16 @@ pub(crate) fn manages_entries() -> bool {
     field(memory_model_1(), 0) >= 2
 }
 
+/// Whether a wait for broadcasts proves nothing before it is repeated: Arm's erratum 1286807 of Cortex-A76 (part 0xd0b)
+/// and Neoverse N1 (0xd0c), up to revision r3p0. Processors with CVE-2025-10263 are named by the option `errata`.
+pub(super) fn repeats_broadcasts() -> bool {
+    let id: u64;
+    // SAFETY: reads a register.
+    unsafe { asm!("mrs {}, midr_el1", out(reg) id, options(nomem, nostack, preserves_flags)) };
+    let (implementer, variant, part, revision) = (id >> 24, field(id, 20), id >> 4 & 0xfff, field(id, 0));
+    implementer == 0x41 && matches!(part, 0xd0b | 0xd0c) && (variant, revision) <= (3, 0)
+}
+
 /// The forms of TLBI: ranges (`ID_AA64ISAR0_EL1.TLB`) and level hints (`ID_AA64MMFR2_EL1.TTL`).
 pub(super) fn tlbi() -> Forms {
     let (instructions, model): (u64, u64);

@@ -16,7 +16,7 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use ceasefire::{Asid, Broadcast, Capabilities, Extent, Flush, Holders, Root};
+use ceasefire::{Asid, Broadcast, Capabilities, Errata, Extent, Flush, Holders, Root, Walkers};
 use ceasefire_memory::{FrameNumber, Table, ENTRIES, PAGE_SHIFT};
 
 use super::features;
@@ -49,7 +49,7 @@ static EMPTY: Table = Table::new();
 /// atomic change of the value that it reads there. If the translation is gone the store faults (DDI 0487, hardware
 /// management of the dirty state; litmus: `clean-store.no-flush`). The boot refuses a processor without this.
 pub(crate) fn capabilities() -> Capabilities {
-    Capabilities { clean_stores_walk: true, asids: true, broadcast: None }
+    Capabilities { clean_stores_walk: true, asids: true, broadcast: None, walkers: Walkers::Locked }
 }
 
 /// How this processor broadcasts invalidations: for every space.
@@ -58,7 +58,9 @@ pub(crate) fn capabilities() -> Capabilities {
 /// None.
 pub(crate) fn broadcasting() -> Result<Broadcast, &'static str> {
     let asids = (1 << ASID_BITS.load(Ordering::Relaxed)) - 1;
-    Broadcast::new(asids, features::tlbi().pages(), Holders::Every).map_err(|_| "ASIDs")
+    let errata = Errata { repeated: features::repeats_broadcasts(), everyone: false };
+    let broadcast = Broadcast::new(asids, features::tlbi().pages(), Holders::Every).map_err(|_| "ASIDs")?;
+    Ok(broadcast.with_errata(errata))
 }
 
 /// Limits ASIDs to `bits` bits; with 0, or with more than there are, all are used. Call it on the first CPU before

@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use ceasefire::{Asid, Broadcast, Capabilities, Extent, Flush, Holders, PageSize, Root};
+use ceasefire::{Asid, Broadcast, Capabilities, Extent, Flush, Holders, PageSize, Root, Walkers};
 use ceasefire_memory::{Entry, FrameNumber, Table, KERNEL_ENTRIES, PAGE_SHIFT};
 use x86_64::instructions::tlb::{self, InvPcidCommand, InvlpgbFlushBuilder, Pcid};
 use x86_64::registers::control::{Cr3, Cr3Flags, Cr4, Cr4Flags};
@@ -21,7 +21,12 @@ static ASIDS: AtomicU32 = AtomicU32::new((1 << PCID_BITS) - 1);
 const PCID_BITS: u32 = 12;
 /// The processor's promises (SDM volume 3, sections 4.8 and 4.10), without broadcasts.
 pub(crate) fn capabilities() -> Capabilities {
-    Capabilities { clean_stores_walk: true, asids: features::PCID.is_there(), broadcast: None }
+    Capabilities {
+        clean_stores_walk: true,
+        asids: features::PCID.is_there(),
+        broadcast: None,
+        walkers: Walkers::Locked,
+    }
 }
 
 /// How this processor broadcasts invalidations: for wide spaces, under PCIDs.

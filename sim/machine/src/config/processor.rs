@@ -32,6 +32,14 @@ pub struct Processor {
     pub broadcast_pages: u32,
     /// The time that the interconnect spends on one broadcast before it takes the next, from any CPU.
     pub broadcast_interval: Picoseconds,
+    /// A wait for broadcasts must be followed by one more broadcast and wait
+    /// ([`Errata::repeated`](ceasefire::Errata::repeated)).
+    #[serde(skip_serializing_if = "is_off")]
+    pub broadcast_repeated: bool,
+    /// After a wait for broadcasts, every CPU that runs a program must wait itself
+    /// ([`Errata::everyone`](ceasefire::Errata::everyone)).
+    #[serde(skip_serializing_if = "is_off")]
+    pub broadcast_everyone: bool,
     /// How often some CPU fills a translation that no access asked for, as a part of the moments at which CPUs can notice
     /// each other: 0, the default, to 1. A machine that does not speculate serializes as one that cannot.
     #[serde(skip_serializing_if = "never")]
@@ -45,6 +53,13 @@ fn never(rate: &f64) -> bool {
     *rate == 0.0
 }
 
+/// Whether a processor has not a fault, so it serializes as before.
+// Serde passes a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_off(fault: &bool) -> bool {
+    !fault
+}
+
 impl Default for Processor {
     /// ASIDs and no broadcasts: an x86 of the last decade.
     fn default() -> Self {
@@ -54,6 +69,8 @@ impl Default for Processor {
             broadcast_asids: None,
             broadcast_pages: 1,
             broadcast_interval: 0,
+            broadcast_repeated: false,
+            broadcast_everyone: false,
             speculate: 0.0,
         }
     }
@@ -123,6 +140,16 @@ impl Processor {
             }
             processor.broadcast_pages = count.max(1);
             state(entry.place().key(), processor.broadcast_pages, "pages");
+        }
+        let faults = [
+            ("broadcast_repeated", &mut processor.broadcast_repeated),
+            ("broadcast_everyone", &mut processor.broadcast_everyone),
+        ];
+        for (key, fault) in faults {
+            if let Some(entry) = section.take_if_there(key) {
+                *fault = entry.flag()?;
+                state(entry.place().key(), (*fault).into(), "");
+            }
         }
         if let Some(entry) = section.take_if_there("broadcast_interval") {
             processor.broadcast_interval = TIME.read(entry, sources)?;
@@ -200,6 +227,10 @@ mod tests {
             (
                 "asids = false\nasid_space = 9",
                 "f:4: processor.asid_space: 9: must be left out where `asids` is false",
+            ),
+            (
+                "broadcast_repeated = 1",
+                "f:3: processor.broadcast_repeated: expected true or false, found a whole number",
             ),
             ("broadcast_asids = 0", "f:3: processor.broadcast_asids: 0: must be 1 to 65536"),
             ("broadcast_asids = 65537", "f:3: processor.broadcast_asids: 65537: must be 1 to 65536"),

@@ -130,6 +130,7 @@ fn fault(error: FaultError) -> Reply {
         FaultError::NoAccess(address) => Refusal::Fault(Fault::NoAccess, address),
         FaultError::BeyondEnd(address) => Refusal::Fault(Fault::BeyondEnd, address),
         FaultError::OutOfMemory => Refusal::OutOfMemory,
+        FaultError::Ended => Refusal::Wrong,
     })
 }
 

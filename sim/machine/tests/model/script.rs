@@ -115,6 +115,8 @@ impl Setup {
         Processor {
             asids: self.untagged == 0,
             asid_space: self.asids,
+            broadcast_repeated: false,
+            broadcast_everyone: false,
             broadcast_asids: (self.every > 0 && self.untagged == 0).then_some(self.every),
             broadcast_pages: self.at_once,
             broadcast_interval: 0,

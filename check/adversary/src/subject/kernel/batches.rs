@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 
-use ceasefire::{Batch, Condition, Owed, PageSize, Schedule, WritePermit};
+use ceasefire::{Batch, Owed, PageSize, Schedule, WritePermit};
 
-use super::{address, Gone, Kernel, Page, Space};
+use super::{address, Gone, Kernel, Page, Space, UNKEPT};
 use crate::hardware::frame::Allocation;
 
 impl Kernel {
@@ -33,11 +33,11 @@ impl Kernel {
                     }
                     let mut unmapping = batch.take(Page(pte.frame()));
                     let old = unmapping
-                        .clear(&lock, address(page), PageSize::KIB_4, || self.take(space, page, 0, &gone));
+                        .clear(&lock, address(page), PageSize::KIB_4, |_| self.take(space, page, 0, &gone));
                     if old.dirty() {
                         unmapping.hold();
                     } else {
-                        unmapping.release_in_debt(Condition::default());
+                        unmapping.release_in_debt(UNKEPT);
                     }
                     drop(lock);
                 }
@@ -62,7 +62,7 @@ impl Kernel {
                 for space in spaces {
                     let lock = self.lock_tables(space);
                     unmapping
-                        .clear(&lock, address(page), PageSize::KIB_4, || self.take(space, page, 0, &gone));
+                        .clear(&lock, address(page), PageSize::KIB_4, |_| self.take(space, page, 0, &gone));
                 }
                 unmapping.hold();
                 batch.flush();
@@ -101,9 +101,9 @@ impl Kernel {
         let allocation = self.hardware().allocation(pte.frame());
         let mut unmapping = batch.take(Page(pte.frame()));
         if clears {
-            unmapping.clear(&lock, address(page), PageSize::KIB_4, || self.take(space, page, 0, &gone));
+            unmapping.clear(&lock, address(page), PageSize::KIB_4, |_| self.take(space, page, 0, &gone));
         } else {
-            unmapping.narrow(&lock, address(page), PageSize::KIB_4, || self.narrow(space, page, &gone));
+            unmapping.narrow(&lock, address(page), PageSize::KIB_4, |_| self.narrow(space, page, &gone));
         }
         unmapping.withhold();
         drop(lock);
@@ -141,7 +141,7 @@ impl Kernel {
                 }
                 let mut unmapping = batch.take(Page(pte.frame()));
                 let old = unmapping
-                    .clear(&lock, address(page), PageSize::KIB_4, || self.take(space, page, 0, &gone));
+                    .clear(&lock, address(page), PageSize::KIB_4, |_| self.take(space, page, 0, &gone));
                 unmapping.hold();
                 drop(lock);
                 batch.flush();
@@ -170,7 +170,7 @@ impl Kernel {
                     Batch::new(&self.engine, Schedule::Batched, |_: Owed<()>| ());
                 let lock = self.lock_tables(space);
                 let mut unmapping = batch.take(());
-                unmapping.narrow(&lock, address(page), PageSize::KIB_4, || self.conceal(space, page));
+                unmapping.narrow(&lock, address(page), PageSize::KIB_4, |_| self.conceal(space, page));
                 unmapping.hold();
                 drop(lock);
                 batch.flush();

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use ceasefire::{Asid, Batch, Changes, Flush, Gather, Owed, PageSize, Schedule};
+use ceasefire::{Asid, Batch, Changes, Flush, Gather, Owed, PageSize, Place, Schedule};
 
-use super::tables::{HUGE, HUGE_PAGES};
+use super::tables::{Pte, HUGE, HUGE_PAGES};
 use super::{address, Gone, Kernel, Page, Small, Space, TableLock};
 use crate::hardware::platform::Adverse;
 use crate::model::rule::Rule;
@@ -15,20 +15,16 @@ type Under<'a, 'b, R> = Changes<'a, 'b, Adverse<Small>, Page, R, TableLock<'b>>;
 impl Kernel {
     /// Clears a page, and keeps its frame until the flush.
     fn clear_page<R: FnMut(Page)>(&self, changes: &mut Under<'_, '_, R>, page: u64, gone: &Gone) {
-        let old = changes.clear(address(page), PageSize::KIB_4, |lock| self.take(lock.space, page, 0, gone));
-        if old.present() {
-            changes.hold(Page(old.frame()));
-        }
+        let take = |lock: &TableLock<'_>| self.take(lock.space, page, 0, gone);
+        changes.clear(address(page), PageSize::KIB_4, take, |old| old.page_behind());
     }
 
     /// Clears the pages of a lowest-level table, and the table.
     fn clear_with_table<R: FnMut(Page)>(&self, changes: &mut Under<'_, '_, R>, first: u64, gone: &Gone) {
         (first..first + HUGE_PAGES).for_each(|page| self.clear_page(changes, page, gone));
-        let table =
-            changes.unlink(address(first), PageSize::KIB_4, |lock| self.take(lock.space, first, 1, gone));
-        if table.present() {
-            changes.hold(Page(table.frame()));
-        }
+        changes.unlink(address(first), PageSize::KIB_4, |lock| {
+            self.take(lock.space, first, 1, gone).page_behind()
+        });
     }
 
     /// Maps a new frame; returns it.
@@ -78,7 +74,7 @@ impl Kernel {
             || {
                 let gone = Gone::default();
                 let range = self.lock_range(space);
-                let mut room = [const { None }; ROOM];
+                let mut room = [const { Place::EMPTY }; ROOM];
                 let mut gather = Gather::keeping(&self.engine, &range, &mut room, |page| self.free(page));
                 for page in pages.clone() {
                     let mut changes = gather.under(self.settled(space));
@@ -96,7 +92,7 @@ impl Kernel {
             || format!("madvise page {page}"),
             || {
                 let gone = Gone::default();
-                let mut room = [const { None }; 4];
+                let mut room = [const { Place::EMPTY }; 4];
                 let gather = Gather::new(&self.engine, &space.coherence, &mut room, |page| self.free(page));
                 gather.finish_under(self.settled(space), |changes| {
                     self.clear_page(changes, page, &gone);
@@ -123,7 +119,7 @@ impl Kernel {
             || {
                 let gone = Gone::default();
                 let range = self.lock_range(space);
-                let mut room = [const { None::<Page> }; 1];
+                let mut room = [const { Place::EMPTY }; 1];
                 let mut gather = Gather::keeping(&self.engine, &range, &mut room, |page| self.free(page));
                 for page in pages.clone() {
                     let mut changes = gather.under(self.settled(space));
@@ -145,12 +141,12 @@ impl Kernel {
             || {
                 let gone = Gone::default();
                 let range = self.lock_range(space);
-                let mut room = [const { None::<Page> }; 1];
+                let mut room = [const { Place::EMPTY }; 1];
                 let mut gather =
                     Gather::new(&self.engine, &space.coherence, &mut room, |page| self.free(page));
                 let mut changes = gather.under(self.settled(space));
-                let old = changes
-                    .clear(address(from), PageSize::KIB_4, |lock| self.take(lock.space, from, 0, &gone));
+                let take = |lock: &TableLock<'_>| self.take(lock.space, from, 0, &gone);
+                let old = changes.clear(address(from), PageSize::KIB_4, take, |_| None);
                 if old.present() {
                     self.install(space, to, 0, old.frame(), old.writable());
                 }
@@ -176,7 +172,7 @@ impl Kernel {
             || {
                 let gone = Gone::default();
                 let range = self.lock_range(space);
-                let mut room = [const { None }; ROOM];
+                let mut room = [const { Place::EMPTY }; ROOM];
                 let mut gather = Gather::keeping(&self.engine, &range, &mut room, |page| self.free(page));
                 let mut changes = gather.under(self.settled(space));
                 self.clear_with_table(&mut changes, first, &gone);
@@ -196,7 +192,7 @@ impl Kernel {
                 let gone = Gone::default();
                 let new = self.allocate();
                 let range = self.lock_range(space);
-                let mut room = [const { None }; 8];
+                let mut room = [const { Place::EMPTY }; 8];
                 let mut gather = Gather::keeping(&self.engine, &range, &mut room, |page| self.free(page));
                 let mut changes = gather.under(self.settled(space));
                 self.clear_with_table(&mut changes, first, &gone);
@@ -217,13 +213,11 @@ impl Kernel {
             || {
                 let gone = Gone::default();
                 let range = self.lock_range(space);
-                let mut room = [const { None }; 4];
+                let mut room = [const { Place::EMPTY }; 4];
                 let mut gather = Gather::keeping(&self.engine, &range, &mut room, |page| self.free(page));
                 let mut changes = gather.under(self.settled(space));
-                let old = changes.clear(address(first), HUGE, |lock| self.take(lock.space, first, 1, &gone));
-                if old.present() {
-                    changes.hold(Page(old.frame()));
-                }
+                let take = |lock: &TableLock<'_>| self.take(lock.space, first, 1, &gone);
+                changes.clear(address(first), HUGE, take, |old| old.page_behind());
                 drop(changes);
                 gather.finish();
                 self.end(&gone, Rule::R3);
@@ -238,14 +232,12 @@ impl Kernel {
             || {
                 let gone = Gone::default();
                 let range = self.lock_range(space);
-                let mut room = [const { None }; 4];
+                let mut room = [const { Place::EMPTY }; 4];
                 let mut gather = Gather::keeping(&self.engine, &range, &mut room, |page| self.free(page));
                 let mut changes = gather.under(self.settled(space));
-                let old = changes
-                    .clear(address(small), PageSize::KIB_4, |lock| self.take(lock.space, small, 0, &gone));
-                changes.hold(Page(old.frame()));
-                let old = changes.clear(address(huge), HUGE, |lock| self.take(lock.space, huge, 1, &gone));
-                changes.hold(Page(old.frame()));
+                self.clear_page(&mut changes, small, &gone);
+                let take = |lock: &TableLock<'_>| self.take(lock.space, huge, 1, &gone);
+                changes.clear(address(huge), HUGE, take, |old| old.page_behind());
                 drop(changes);
                 gather.finish();
                 self.end(&gone, Rule::R3);
@@ -263,7 +255,7 @@ impl Kernel {
                     Batch::new(&self.engine, Schedule::Lazy, |_: Owed<()>| ());
                 let lock = self.lock_tables(space);
                 let mut unmapping = batch.take(());
-                unmapping.narrow(&lock, address(page), PageSize::KIB_4, || self.narrow(space, page, &gone));
+                unmapping.narrow(&lock, address(page), PageSize::KIB_4, |_| self.narrow(space, page, &gone));
                 unmapping.hold();
                 drop(lock);
                 batch.flush();
@@ -315,11 +307,11 @@ impl Kernel {
             || {
                 let gone = Gone::default();
                 let new = self.allocate();
-                let mut room = [const { None::<Page> }; 1];
+                let mut room = [const { Place::EMPTY }; 1];
                 let gather = Gather::new(&self.engine, &space.coherence, &mut room, |page| self.free(page));
                 gather.finish_under(self.settled(space), |changes| {
-                    changes
-                        .clear(address(page), PageSize::KIB_4, |lock| self.take(lock.space, page, 0, &gone));
+                    let take = |lock: &TableLock<'_>| self.take(lock.space, page, 0, &gone);
+                    changes.clear(address(page), PageSize::KIB_4, take, |_| None);
                     changes.flush();
                     self.install(space, page, 0, new, true);
                 });

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::rc::Rc;
 
-use ceasefire::{AddressSpace, Engine, Owed, RangeGuard, Root, Settled, TableGuard};
+use ceasefire::{AddressSpace, Condition, Engine, Owed, RangeGuard, Root, Settled, TableGuard};
 
 use self::tables::{MappingNumber, Pte, Table, Tables, BITS, TOP};
 use super::cores::Cores;
@@ -65,7 +65,8 @@ pub(crate) struct TableLock<'a> {
     _held: Held<'a>,
 }
 
-impl TableGuard<Adverse<Small>> for TableLock<'_> {
+// SAFETY: every change of the space's tables holds the lock. It names one space.
+unsafe impl TableGuard<Adverse<Small>> for TableLock<'_> {
     fn space(&self) -> &Space {
         self.space
     }
@@ -78,7 +79,8 @@ pub(crate) struct RangeLock<'a> {
     _held: Held<'a>,
 }
 
-impl RangeGuard<Adverse<Small>> for RangeLock<'_> {
+// SAFETY: scenarios map under this lock, or use no gather that relies on it. It names one space.
+unsafe impl RangeGuard<Adverse<Small>> for RangeLock<'_> {
     fn space(&self) -> &Space {
         self.space
     }
@@ -91,6 +93,9 @@ struct Gone(RefCell<Vec<MappingNumber>>);
 /// A frame that nobody else owns.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Page(pub(crate) u32);
+
+/// A page that nothing keeps.
+const UNKEPT: Condition = Condition { dirty: false, locked: false, altered: false };
 
 /// The first address of the kernel's ranges.
 const KERNEL_BASE: u64 = 1 << 40;

@@ -1,18 +1,58 @@
 //! Ranges of the kernel itself.
 
-use ceasefire::{KernelGather, PageSize};
+use ceasefire::{Flush, KernelGather, PageSize, Place, Platform};
+use ceasefire_atomics::{fence, Ordering};
 
 use super::tables::{Pte, Table};
 use super::{address, Kernel, Page, KERNEL_BASE};
 use crate::hardware::tlb::Tag;
+use crate::model::promise::Promise;
 use crate::model::rule::Rule;
 
 impl Kernel {
     /// Maps a frame in the kernel's ranges.
     pub(crate) fn map_kernel(&self, page: u64) -> u32 {
         let frame = self.allocate();
+        let _lock = self.range_lock.take(self.hardware());
+        self.install_kernel(page, frame);
+        frame
+    }
+
+    /// Reads a frame through a window of the kernel, which the CPUs use in turn. Each flushes the window on itself alone
+    /// (Linux: `kmap_local_page`, with a window for each CPU).
+    pub(crate) fn read_by_window(&self, window: u64, frame: u32) {
+        self.doing(
+            || format!("read frame {frame} by window {window}"),
+            || {
+                let hardware = self.hardware();
+                let _lock = self.range_lock.take(hardware);
+                let _pinned = self.engine.pin();
+                let set = self.peek_kernel(window).frame() != frame;
+                if set {
+                    self.install_kernel(window, frame);
+                }
+                if set || hardware.keeps(Promise::WindowsFlushed) {
+                    let _off = self.engine.interrupts_off();
+                    // The entry is stored before the flush.
+                    fence(Ordering::SeqCst);
+                    let page = Flush::page(KERNEL_BASE + address(window), PageSize::KIB_4);
+                    self.engine.platform().invalidate_kernel(page);
+                }
+                self.load_kernel(window);
+            },
+        );
+    }
+
+    /// The entry of a page of the kernel's ranges.
+    fn peek_kernel(&self, page: u64) -> Pte {
+        let root = self.hardware().kernel_root.get();
+        let table = root.and_then(|(root, _)| self.find_table(root, page, 0));
+        table.map_or(Pte::NONE, |table| self.tables.table(table).get(Table::index(page, 0)))
+    }
+
+    /// Stores a translation of the kernel's ranges under their lock.
+    fn install_kernel(&self, page: u64, frame: u32) {
         let hardware = self.hardware();
-        let _lock = self.range_lock.take(hardware);
         let root = hardware.kernel_root.get().unwrap_or_else(|| {
             let root = self.new_table();
             hardware.kernel_root.set(Some((root, hardware.allocation(root))));
@@ -29,7 +69,6 @@ impl Kernel {
         drop(mapped);
         hardware.note(|| format!("set kernel page {page} -> frame {frame}"));
         self.tables.table(table).set(Table::index(page, 0), Pte::page(frame, mapping, true));
-        frame
     }
 
     /// Unmaps a page of the kernel's ranges and frees its frame; with its table, if that is asked for.
@@ -41,7 +80,7 @@ impl Kernel {
                 let lock = self.range_lock.take(hardware);
                 let Some((root, _)) = hardware.kernel_root.get() else { return };
                 let Some(table) = self.find_table(root, page, 0) else { return };
-                let mut places = [const { None }; 2];
+                let mut places = [const { Place::EMPTY }; 2];
                 let mut gather = KernelGather::new(&self.engine, &mut places, |page| self.free(page));
                 let at = KERNEL_BASE + address(page);
                 let old = gather.clear(at, PageSize::KIB_4, || {
@@ -53,10 +92,9 @@ impl Kernel {
                 }
                 if with_table {
                     let above = self.find_table(root, page, 1).expect("there is a lowest one");
-                    let unlinked = gather.unlink(at, PageSize::KIB_4, || {
-                        self.tables.table(above).exchange(Table::index(page, 1), Pte::NONE)
+                    gather.unlink(at, PageSize::KIB_4, || {
+                        self.tables.table(above).exchange(Table::index(page, 1), Pte::NONE).page_behind()
                     });
-                    gather.hold(Page(unlinked.frame()));
                 }
                 gather.finish();
                 for mapping in self.range_mapped.borrow().get(&page).into_iter().flatten() {

@@ -1,9 +1,9 @@
 //! Tables that change their shape: huge pages that are split, tables that spaces share, and walks by code.
 
-use ceasefire::{Gather, PageSize};
+use ceasefire::{Gather, PageSize, Place};
 
 use super::tables::{Pte, Table, HUGE, HUGE_PAGES, TOP};
-use super::{address, Gone, Kernel, Page, Space};
+use super::{address, Gone, Kernel, Space, TableLock};
 use crate::model::rule::Rule;
 
 impl Kernel {
@@ -14,19 +14,17 @@ impl Kernel {
             || {
                 let gone = Gone::default();
                 let range = self.lock_range(space);
-                let mut room = [const { None }; 2];
+                let mut room = [const { Place::EMPTY }; 2];
                 let mut gather = Gather::keeping(&self.engine, &range, &mut room, |page| self.free(page));
                 let mut changes = gather.under(self.settled(space));
-                let old = changes.clear(address(first), HUGE, |lock| self.take(lock.space, first, 1, &gone));
+                let take = |lock: &TableLock<'_>| self.take(lock.space, first, 1, &gone);
+                changes.clear(address(first), HUGE, take, |old| old.page_behind());
                 // One size has gone everywhere before another is visible.
                 changes.flush();
                 self.end(&gone, Rule::R7);
                 for page in first..first + HUGE_PAGES {
                     let frame = self.allocate();
                     self.install(space, page, 0, frame, false);
-                }
-                if old.present() {
-                    changes.hold(Page(old.frame()));
                 }
                 drop(changes);
                 gather.finish();
@@ -49,7 +47,7 @@ impl Kernel {
             || {
                 let gone = Gone::default();
                 let range = self.lock_range(space);
-                let mut room = [const { None::<Page> }; 1];
+                let mut room = [const { Place::EMPTY }; 1];
                 let mut gather = Gather::keeping(&self.engine, &range, &mut room, |page| self.free(page));
                 let mut changes = gather.under(self.settled(space));
                 changes.detach(address(first), PageSize::KIB_4, address(HUGE_PAGES), |lock| {

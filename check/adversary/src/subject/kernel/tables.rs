@@ -9,6 +9,7 @@ use std::fmt;
 use ceasefire::{Access, Entry, PageSize, Translation};
 use ceasefire_atomics::{AtomicU64, Ordering};
 
+use super::Page;
 use crate::hardware::entry::{Read, Shape};
 use crate::hardware::frame::{Accessed, Allocation, Frame};
 use crate::hardware::paging::{Paging, Past};
@@ -49,6 +50,11 @@ impl Pte {
     /// The way to a table, in its present allocation.
     pub(crate) fn table(frame: u32, Allocation(allocation): Allocation) -> Self {
         Self(PRESENT | u64::from(frame) << FRAME | u64::from(allocation) << NUMBER)
+    }
+
+    /// The page, or the table, that it leads to.
+    pub(super) fn page_behind(self) -> Option<Page> {
+        self.present().then(|| Page(self.frame()))
     }
 
     pub(crate) fn present(self) -> bool {

@@ -73,6 +73,15 @@ impl Adverse<Managed> {
     }
 }
 
+/// The pages in their order or in the reverse: a device takes any.
+fn in_some_order(pages: &[(Block, FrameNumber)]) -> Vec<(Block, FrameNumber)> {
+    let mut pages = pages.to_vec();
+    if below(2) == 0 {
+        pages.reverse();
+    }
+    pages
+}
+
 impl Machine for Adverse<Managed> {
     type Lock<T: fmt::Debug> = Exclusive<T>;
     type RwLock<T: fmt::Debug> = Shared<T>;
@@ -87,7 +96,10 @@ impl Machine for Adverse<Managed> {
     }
 
     fn zero(&self, first: FrameNumber, count: u32) {
-        (first.get()..first.get() + count).for_each(|frame| self.system.record.zero(frame));
+        for frame in first.get()..first.get() + count {
+            self.hardware.step();
+            self.system.record.zero(frame);
+        }
         self.hardware.step();
     }
 
@@ -125,7 +137,7 @@ impl Machine for Adverse<Managed> {
         for (_, frame) in pages {
             record.writes(frame.get(), true);
         }
-        for &(block, frame) in pages {
+        for (block, frame) in in_some_order(pages) {
             self.device_works();
             record.put_block(block, record.word(frame.get()));
         }
@@ -137,20 +149,34 @@ impl Machine for Adverse<Managed> {
 
     fn read_in(&self, pages: &[(Block, FrameNumber)]) {
         self.assert_may_sleep();
-        for &(block, frame) in pages {
+        for (block, frame) in in_some_order(pages) {
             self.device_works();
             self.system.record.set_word(frame.get(), self.system.record.block(block));
         }
     }
 
-    fn wait_for_page(&self, _: FrameNumber, busy: &dyn Fn() -> bool) {
+    /// A task that sleeps here looks again when it is woken, and at no other time. It may wake too early.
+    fn wait_for_page(&self, frame: FrameNumber, busy: &dyn Fn() -> bool) {
         assert!(self.held().is_empty(), "waits for a page while it holds a lock");
-        while busy() {
-            self.hardware.wait_a_moment();
+        let (ready, early) = (|| self.system.ready[frame.get() as usize].get(), below(4) == 0);
+        loop {
+            let before = ready();
+            if !busy() {
+                return;
+            }
+            while ready() == before {
+                self.hardware.wait_a_moment();
+                if early && below(8) == 0 {
+                    return;
+                }
+            }
         }
     }
 
-    fn page_ready(&self, _: FrameNumber) {}
+    fn page_ready(&self, frame: FrameNumber) {
+        let ready = &self.system.ready[frame.get() as usize];
+        ready.set(ready.get() + 1);
+    }
 
     fn node_of(&self, cpu: CpuId) -> NodeId {
         NodeId((cpu.index() as u32 % self.system.nodes) as u16)

@@ -21,16 +21,19 @@ pub(crate) struct Managed {
     pub(super) nodes: u32,
     /// The nodes whose background reclaim was woken.
     woken: Cell<u64>,
+    /// For each frame, how often the tasks that wait for it were woken.
+    pub(super) ready: Vec<Cell<u64>>,
 }
 
 impl Managed {
-    pub(crate) fn new(record: Rc<Record>, cpus: usize, nodes: usize) -> Self {
+    pub(crate) fn new(record: Rc<Record>, cpus: usize, nodes: usize, frames: usize) -> Self {
         Self {
             record,
             held: (0..cpus).map(|_| HeldLocks::new()).collect(),
             began: vec![Cell::new(0); cpus],
             nodes: nodes as u32,
             woken: Cell::new(0),
+            ready: vec![Cell::new(0); frames],
         }
     }
 }

@@ -61,7 +61,7 @@ fn id(space: &Space) -> u64 {
 impl Manager {
     /// Takes over a machine, which has memory for it.
     pub(crate) fn new(hardware: Rc<Hardware>, record: Rc<Record>, config: Config) -> Self {
-        let managed = Managed::new(record, config.cpus, config.nodes.len());
+        let managed = Managed::new(record, config.cpus, config.nodes.len(), hardware.model.frames);
         let runs = (0..config.cpus).map(|_| RefCell::default()).collect();
         let memory = Memory::new(Adverse::new(hardware, managed), config).expect("the machine has memory");
         Self {
@@ -266,7 +266,7 @@ impl Manager {
         }
     }
 
-    /// Moves a whole mapping to an address where none was.
+    /// Moves a mapping to an address where none was, or its first pages if no program uses the others.
     pub(crate) fn remap(&self, space: &Space, start: u64, pages: u64) {
         const FIRST: u64 = 1 << 40;
         const APART: u64 = 1 << 21;
@@ -339,6 +339,18 @@ impl Manager {
     pub(crate) fn hint(&self, space: &Space, start: u64, pages: u64) {
         let what = || format!("hide {pages} from page {:#x}", start >> PAGE_SHIFT);
         _ = self.call(what, |memory| memory.hint(space, start, Pages::new(pages)));
+    }
+
+    /// Allows pages of 2 MiB.
+    pub(crate) fn allow_huge(&self, space: &Space, start: u64, pages: u64) {
+        let what = || format!("madvise huge {pages} from page {:#x}", start >> PAGE_SHIFT);
+        _ = self.call(what, |memory| memory.advise_huge(space, start, Pages::new(pages), true));
+    }
+
+    /// Gathers small pages into a huge one. True if there is one now.
+    pub(crate) fn collapse(&self, space: &Space, address: u64) -> bool {
+        let what = || format!("madvise collapse page {:#x}", address >> PAGE_SHIFT);
+        self.call(what, |memory| memory.collapse(space, address)) == Ok(true)
     }
 
     /// Moves the space's pages to another node.

@@ -193,16 +193,17 @@ impl Record {
     }
 
     /// Whether a call has returned that took the entry, or its right, away. The entry may be newer than the change: what
-    /// was installed since the call began, and what was in the tables in the end, is.
+    /// was installed since the call began, and what was in the tables in the end, is. What was found on a way from before
+    /// the end is not: the way leads to a table that the call has moved.
     fn is_gone(&self, entry: &Filled, store: bool) -> bool {
         self.returned.borrow().iter().any(|call| {
             let kept = call
                 .there
                 .get(&entry.page)
-                .is_some_and(|&(frame, writable)| frame == entry.frame && (call.loads || writable || !store));
+                .is_some_and(|&(frame, writable)| frame == entry.frame && (writable || !store));
             call.root == entry.root
                 && call.pages.contains(&entry.page)
-                && call.at > entry.read
+                && call.at > entry.at
                 && (store || !call.loads)
                 && !kept
                 && !self.installed_since(entry, call.began, |frame| frame == entry.frame)

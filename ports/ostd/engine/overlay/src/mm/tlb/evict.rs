@@ -72,14 +72,14 @@ impl<'a> Evicting<'a> {
     pub(in crate::mm) fn take(&mut self, address: Vaddr, take: impl FnOnce() -> Taken) {
         let mut page = self.batch.take(None);
         let mut frame = None;
-        page.clear(&Locked::new(self.space), address as u64, PageSize::KIB_4, || {
+        page.clear(&Locked::new(self.space), address as u64, PageSize::KIB_4, |_| {
             let Taken { flags, frame: taken } = take();
             frame = Some(Frames::keep(taken));
             let (writable, dirty) = (flags.contains(PageFlags::W), flags.contains(PageFlags::DIRTY));
             Old(Entry { writable, dirty, ..Entry::READ_ONLY })
         });
         page.update(|page| *page = frame);
-        page.release_in_debt(Condition::default());
+        page.release_in_debt(Condition { dirty: false, locked: false, altered: false });
     }
 }
 

@@ -6,7 +6,7 @@ use core::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use ceasefire::{Asid, Capabilities, Cpu, CpuId, CpuSet, Engine, Flush, Platform, Root};
+use ceasefire::{Asid, Capabilities, Cpu, CpuId, CpuSet, Engine, Flush, Platform, Root, Walkers};
 
 use super::{evict, processor, space::Loaded};
 use crate::{
@@ -90,7 +90,9 @@ unsafe impl Platform for Machine {
         // RISC-V: a store through a clean entry faults, or sets D and checks in one step that the entry is still valid (The
         // RISC-V Instruction Set Manual, Volume II, "Supervisor-Level ISA", Sv32).
         let clean_stores_walk = cfg!(any(target_arch = "x86_64", target_arch = "riscv64"));
-        Capabilities { clean_stores_walk, asids: processor::tags_are_on(), broadcast: None }
+        // The kernel frees tables after a grace period of RCU, in which its walkers are.
+        let walkers = Walkers::Locked;
+        Capabilities { clean_stores_walk, asids: processor::tags_are_on(), broadcast: None, walkers }
     }
 
     fn this_cpu(&self) -> CpuId {

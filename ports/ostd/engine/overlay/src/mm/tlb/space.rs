@@ -62,7 +62,8 @@ impl<'a> Locked<'a> {
     }
 }
 
-impl TableGuard<Machine> for Locked<'_> {
+// SAFETY: the caller has a cursor, which locks the tables of its range. It names one space.
+unsafe impl TableGuard<Machine> for Locked<'_> {
     fn space(&self) -> &Loaded {
         &self.0.0
     }
