@@ -213,7 +213,7 @@ enum Mapping {
 }
 
 fn machine(mapping: Mapping, schedule: Schedule) -> (Page, u64) {
-    let frames = if mapping == Mapping::Huge { 2100 } else { 100 };
+    let frames = if mapping == Mapping::Huge { 1200 } else { 100 };
     let nodes = vec![NodeLayout::new(frames); 2];
     let lazy = Lazy { max_age: 1_000_000, tick: 250_000, ..Lazy::default() };
     let config =
