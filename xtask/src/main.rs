@@ -9,6 +9,7 @@ mod failure;
 mod guests;
 mod kernel;
 mod linux;
+mod litmus;
 mod mutants;
 mod nightly;
 mod page;
@@ -46,6 +47,8 @@ enum Task {
     /// Linux with the series of ports/linux/ and without it, in QEMU.
     #[command(subcommand)]
     Linux(linux::Options),
+    /// The flush paths judged by Arm's own model of virtual memory; fetches Debian's `herdtools7`.
+    Litmus(litmus::Options),
     /// Changes a crate in one place at a time; a change that no test notices must be explained.
     Mutants(mutants::Options),
     /// The searches that take long, or some of them; their results are written to the book.
@@ -78,6 +81,7 @@ fn run(task: &Task) -> Result<(), Failure> {
         Task::Guests(options) => guests::run(options),
         Task::Kernel(options) => kernel::run(options),
         Task::Linux(options) => linux::run(options),
+        Task::Litmus(options) => litmus::run(options),
         Task::Mutants(options) => mutants::run(options),
         Task::Nightly(options) => nightly::run(options),
         Task::Page => page::run(),
@@ -121,7 +125,7 @@ mod tests {
             "", "tset", "adopt", "adopt linux", "adopt ostd --cpus 0", "adopt ostd --fast", "adopt ostd --arch mips",
             "bench --slow", "guests 5.10", "kernel --cpus", "kernel --program no-such-program", "linux",
             "linux mend", "linux boot new", "linux boot --tier lazy", "linux compare 3 all", "linux compare many",
-            "linux test 0", "linux fetch all", "mutants", "mutants machine", "mutants engine --shard 4/4",
+            "linux test 0", "linux fetch all", "litmus --whole", "mutants", "mutants machine", "mutants engine --shard 4/4",
             "mutants engine --shard 1", "nightly daily", "page --wide", "picture --dark", "programs many",
             "programs --from -1", "python --fast",
         ];

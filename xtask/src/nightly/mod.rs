@@ -51,6 +51,7 @@ const STEPS: &[Step] = &[
     ("kernel", searches::kernel),
     ("orderings", searches::orderings),
     ("swaps", searches::swaps),
+    ("litmus", searches::litmus),
     ("unchecked", searches::unchecked),
     ("miri", toolchain::miri),
     // Two accesses of which one is a store, and which nothing orders.

@@ -3,6 +3,7 @@
 use super::{Done, Extent};
 use crate::failure::{ensure, shown, Failure};
 use crate::kernel;
+use crate::litmus;
 use crate::programs;
 use crate::workspace::{Variant, Workspace};
 
@@ -60,6 +61,13 @@ pub(super) fn programs(workspace: &Workspace, extent: Extent) -> Result<Done, Fa
     programs::run(workspace, &programs::Options { count, from: 0 }, build)?;
     let figure = format!("{} programs agree with the model", grouped(count));
     Ok(Done { command: format!("cargo xtask programs {count}"), figure })
+}
+
+/// The flush paths, judged by Arm's own model of virtual memory.
+pub(super) fn litmus(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
+    let line = extent.choose("", "--part");
+    let figure = litmus::judge(workspace, &crate::parse(line)?)?.figure();
+    Ok(Done { command: format!("cargo xtask litmus {line}").trim_end().to_owned(), figure })
 }
 
 /// The orderings of the engine, each weakened by itself.

@@ -123,7 +123,9 @@ fn rest(workspace: &Workspace, steps: &mut Steps) -> Result<(), Failure> {
         tools::debian("chromium", "chromium")?;
         page::run()
     })?;
-    steps.take("parts of the searches", || nightly::run(&crate::parse("--part random programs miri")?))?;
+    steps.take("parts of the searches", || {
+        nightly::run(&crate::parse("--part random programs litmus miri")?)
+    })?;
 
     steps.take("series for Linux", || {
         if !source::check(workspace)? {

@@ -45,7 +45,7 @@ pub(crate) fn begin() {
 pub(super) fn start_ticks(milliseconds: u64) {
     PERIOD.store(frequency() * milliseconds / 1000, Ordering::Relaxed);
     set_next(count() + PERIOD.load(Ordering::Relaxed));
-    // SAFETY: turns the timer on, with its interrupt.
+    // SAFETY: turns the timer on, with its interrupt, from the barrier on.
     unsafe { asm!("msr cntv_ctl_el0, {}", "isb", in(reg) 1_u64, options(nostack, preserves_flags)) };
 }
 
@@ -60,6 +60,6 @@ pub(crate) fn next_tick() {
 }
 
 fn set_next(at: u64) {
-    // SAFETY: sets the time of the timer's interrupt.
+    // SAFETY: sets the time of the timer's interrupt, from the barrier on.
     unsafe { asm!("msr cntv_cval_el0, {}", "isb", in(reg) at, options(nostack, preserves_flags)) };
 }

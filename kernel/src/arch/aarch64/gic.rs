@@ -141,7 +141,8 @@ pub(super) fn disable() {
     }
 }
 
-/// The interrupt that has come as an IRQ. Its handling begins here.
+/// The interrupt that has come as an IRQ. Its handling begins here. Litmus: `interrupt.carries` needs the DSB, since a read
+/// of `ICC_IAR1_EL1` orders nothing (IHI 0069).
 pub(crate) fn begin() -> Option<u32> {
     let number: u64;
     // SAFETY: acknowledges the interrupt. The barrier makes the controller know it before the handler does anything.
@@ -164,7 +165,8 @@ fn request(number: u32, affinity: u64) -> u64 {
     aff3 << 48 | (aff0 >> 4) << 44 | aff2 << 32 | u64::from(number) << 24 | aff1 << 16 | 1 << (aff0 & 15)
 }
 
-/// Interrupts the CPU with that affinity. It sees all that this CPU stored before.
+/// Interrupts the CPU with that affinity. It sees all that this CPU stored before: litmus `interrupt.carries` needs the
+/// DSB. The ISB makes the write take effect at once (IHI 0069).
 pub(super) fn send(number: u32, affinity: u64) {
     // SAFETY: sends an interrupt, for which every CPU has a handler. Writes to registers do not wait for earlier
     // stores, so a barrier comes first.

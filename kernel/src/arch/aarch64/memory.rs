@@ -78,7 +78,7 @@ pub(crate) unsafe fn map(address: u64, frame: u64, table: &mut dyn FnMut() -> u6
         at = *entry & FRAME;
     }
     // SAFETY: as above. The entry was empty before, so nothing has to be invalidated. The walker sees it after the
-    // barrier.
+    // barriers (litmus: `publish.map`, see `tlb::publish_kernel`).
     unsafe {
         *direct::<u64>(at + 8 * Table::index(address, 0) as u64) = frame | NORMAL | VALID;
         asm!("dsb ishst", "isb", options(nostack, preserves_flags));
@@ -87,6 +87,8 @@ pub(crate) unsafe fn map(address: u64, frame: u64, table: &mut dyn FnMut() -> u6
 
 /// Called when bytes were put into `frame` that may be executed. Instruction caches do not see them without help. A
 /// cache that goes by virtual addresses may hold the frame under programs' addresses too, so all of it is invalidated.
+/// Litmus: `publish.code` needs both DSBs, since a DMB completes no cache maintenance (DDI 0487 M.b, B2.3). The ISB is for
+/// this CPU's own fetches.
 pub(crate) fn publish_code(frame: u64) {
     const POLICY: u64 = 3 << 14;
     const BY_PHYSICAL_ADDRESS: u64 = 3 << 14;

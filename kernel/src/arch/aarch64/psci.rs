@@ -39,7 +39,7 @@ fn call(function: u64, arguments: [u64; 3]) -> i64 {
 /// # Safety
 /// The code at `entry` must make the CPU one of the kernel's.
 pub(super) unsafe fn start(affinity: u64, entry: u64, argument: u64) -> Result<(), i64> {
-    // SAFETY: a barrier; the call itself is none.
+    // SAFETY: a barrier; the call itself is none. Litmus: `start-cpu` needs it.
     unsafe { asm!("dsb ishst", options(nostack, preserves_flags)) };
     match call(CPU_ON, [affinity, entry, argument]) {
         0 => Ok(()),

@@ -9,6 +9,9 @@
 //! (NSH). Hardware broadcasts the inner-shareable form (IS), and DSB ISH waits for all broadcasts of *this* CPU. The
 //! barrier before is not the form for stores alone (ISHST): often another CPU changed the tables, and this one only
 //! read that it had.
+//!
+//! Arm's own model judges each sequence, and each with a barrier removed or weaker (`cargo xtask litmus`). The functions
+//! name the tests that need their barriers, and the rules of DDI 0487 M.b.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -44,7 +47,7 @@ static EMPTY: Table = Table::new();
 ///
 /// Where hardware manages entries, a store through a cached clean entry must mark the entry in memory as dirty, by an
 /// atomic change of the value that it reads there. If the translation is gone the store faults (DDI 0487, hardware
-/// management of the dirty state). The boot refuses a processor without this.
+/// management of the dirty state; litmus: `clean-store.no-flush`). The boot refuses a processor without this.
 pub(crate) fn capabilities() -> Capabilities {
     Capabilities { clean_stores_walk: true, asids: true, broadcast: None, walkers: Walkers::Locked }
 }
@@ -72,7 +75,8 @@ pub(crate) fn set_asid_bits(bits: u32) {
 pub(crate) fn enable_asids() {
     // Hardware knows two widths. For a narrower limit fewer ASIDs are given out.
     let wide = if ASID_BITS.load(Ordering::Relaxed) > 8 { WIDE } else { 0 };
-    // SAFETY: all else stays as `boot.s` set it, and nothing is tagged with an ASID yet.
+    // SAFETY: all else stays as `boot.s` set it, and nothing is tagged with an ASID yet. The register counts from the
+    // barrier on; no litmus test has registers.
     unsafe { asm!("msr tcr_el1, {}", "isb", in(reg) TCR | wide, options(nostack, preserves_flags)) };
     invalidate_all();
 }
@@ -85,7 +89,8 @@ pub(crate) fn kernel_root_frame() -> FrameNumber {
     FrameNumber::new((physical(&raw const boot_root) >> PAGE_SHIFT) as u32)
 }
 
-/// Makes translations of the kernel that were installed visible to walkers.
+/// Makes translations of the kernel that were installed visible to walkers. Litmus: `publish.kernel` needs both barriers.
+/// Nothing is invalidated, since no TLB holds an entry that faults (D8.17, I_WZCBG).
 pub(crate) fn publish_kernel() {
     // SAFETY: waits.
     unsafe { asm!("dsb ishst", "isb", options(nostack, preserves_flags)) };
@@ -106,6 +111,8 @@ fn tag(asid: Asid) -> u64 {
     u64::from(asid.get() + 1) << 48
 }
 
+/// Loads a root. Litmus: `move` needs the DSB, since only a DSB of the CPU that broadcast waits for it (D8.17.8, R_YNJCP);
+/// `root.new-table` needs the DSB and the ISB.
 fn set_root(root: u64) {
     // SAFETY: the lower half is for programs alone. The barrier makes new tables visible to the walker, and completes
     // this CPU's broadcasts before another thread runs here.
@@ -117,6 +124,8 @@ fn set_root(root: u64) {
 /// A flush comes first, while nothing is translated under that ASID. Walkers may have cached the way to page-table
 /// pages that were freed since. A walk along that way, even for a speculative access, would set access flags in the
 /// present contents of those frames.
+///
+/// Litmus: `root.recycled-asid`. Of the barriers there, each but the first ISB does its part; another covers it.
 pub(crate) fn load_root(root: Root, asid: Asid, flush: bool) {
     if flush {
         load_kernel_root();
@@ -134,6 +143,11 @@ pub(crate) fn load_kernel_root() {
 const NUMBER: u64 = (1 << 44) - 1;
 
 /// Invalidates the entries that `flush` covers, tagged with `asid`.
+///
+/// Litmus: `local-VAE1` needs each barrier. `handler-VAE1.inbox` needs the first to be more than one for stores, because
+/// another CPU changed the entry; `local-VAE1` more than one for loads. NSH suffices for a TLBI of one CPU (D8.17.8,
+/// R_PSMWS; in the text since issue H.a). The model has taken DSB NSH for a barrier since January 2026 only; by that of
+/// herd 7.58 every test of it occurs. The DSB completes the TLBI for this CPU only with the ISB (R_BLDZX).
 pub(crate) fn invalidate(asid: Asid, flush: Flush) {
     let Some(addresses) = flush.addresses() else { return invalidate_asid(asid) };
     // SAFETY: translations that are still valid are found again.
@@ -151,6 +165,7 @@ pub(crate) fn invalidate(asid: Asid, flush: Flush) {
     }
 }
 
+/// Invalidates all entries tagged with `asid`. Litmus: `local-ASIDE1`, as for [`invalidate`].
 fn invalidate_asid(asid: Asid) {
     // SAFETY: as above.
     unsafe {
@@ -158,13 +173,14 @@ fn invalidate_asid(asid: Asid) {
     }
 }
 
-/// Invalidates all entries, under any tag.
+/// Invalidates all entries, under any tag. Litmus: `local-VMALLE1`, as for [`invalidate`].
 pub(crate) fn invalidate_all() {
     // SAFETY: as above.
     unsafe { asm!("dsb nsh", "tlbi vmalle1", "dsb nsh", "isb", options(nostack, preserves_flags)) };
 }
 
 /// Invalidates a part of the kernel's half, with the entries that walkers cached on the way. Its entries have no tag.
+/// Litmus: `local-VAAE1`, as for [`invalidate`].
 pub(crate) fn invalidate_kernel(flush: Flush) {
     let Some(addresses) = flush.addresses() else { return invalidate_all() };
     // SAFETY: as above.
@@ -179,7 +195,7 @@ pub(crate) fn invalidate_kernel(flush: Flush) {
 }
 
 /// Makes this CPU drop a translation with fewer rights, after an access was refused that the tables now allow. (Other
-/// architectures drop it themselves when they refuse an access.)
+/// architectures drop it themselves when they refuse an access.) Litmus: `narrow.more-rights` needs each barrier.
 pub(crate) fn invalidate_narrow(address: u64) {
     const TAG: u64 = 0xffff << 48;
     let loaded: u64;
@@ -200,7 +216,7 @@ enum Whose {
     Every,
 }
 
-/// Starts the invalidation of `flush` on every CPU.
+/// Starts the invalidation of `flush` on every CPU. Litmus: `broadcast-ASIDE1IS`, as for [`broadcast_pages`].
 pub(crate) fn broadcast(asid: Asid, flush: Flush) {
     if !broadcast_pages(tag(asid), Whose::Tagged, flush) {
         // SAFETY: as above.
@@ -220,6 +236,9 @@ pub(crate) fn broadcast_kernel(flush: Flush) -> bool {
 
 /// Starts the invalidation of the single translations of `flush` on every CPU. Returns whether it has any: a flush of
 /// everything has none.
+///
+/// Litmus: `broadcast-VAE1IS` needs the DSB (D8.17.1, R_DDMVT, step 2), in its tests `.own` for stores, in those `.other`
+/// for loads. In `batch-first` it also waits for the page before.
 fn broadcast_pages(tag: u64, whose: Whose, Flush { extent, tables, mixed }: Flush) -> bool {
     let Extent::Pages { start, count, size } = extent else { return false };
     // SAFETY: as above.
@@ -258,13 +277,14 @@ fn start_numbered<const NUMBER: u8>(operation: Operation) {
     }
 }
 
-/// Starts the invalidation of all entries on every CPU.
+/// Starts the invalidation of all entries on every CPU. Litmus: `broadcast-VMALLE1IS`, as for [`broadcast_pages`].
 pub(crate) fn broadcast_everything() {
     // SAFETY: as above.
     unsafe { asm!("dsb ish", "tlbi vmalle1is", options(nostack, preserves_flags)) };
 }
 
-/// Waits for the broadcasts that this CPU started.
+/// Waits for the broadcasts that this CPU started. Litmus: every `broadcast-` needs the DSB, for loads and stores (D8.17.8,
+/// R_PSMWS, R_LXHLD); the tests `.self` need the ISB, for this CPU's own accesses (R_BLDZX).
 pub(crate) fn broadcast_wait() {
     // SAFETY: waits.
     unsafe { asm!("dsb ish", "isb", options(nostack, preserves_flags)) };

@@ -75,14 +75,14 @@ enable_mmu:
     msr ttbr0_el1, x9
     adrp x9, boot_root
     msr ttbr1_el1, x9
-    dsb ish
+    dsb ish                         // the tables, stored with the MMU off; no litmus test has an MMU that is off
     tlbi vmalle1
     ic iallu
-    dsb nsh
-    isb
+    dsb nsh                         // both are done (DDI 0487 M.b, D8.17.8, R_PSMWS)
+    isb                             // and the registers count, before the MMU is on
     ldr x9, ={sctlr}
     msr sctlr_el1, x9
-    isb
+    isb                             // the MMU is on
     ldr x9, ={direct}
     add x30, x30, x9
     ret

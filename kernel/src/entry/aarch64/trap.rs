@@ -30,7 +30,7 @@ const NO_STACK: u64 = 16;
 
 /// Makes all traps of this CPU enter here.
 pub(super) fn load() {
-    // SAFETY: the table has all entries, each of which saves all registers.
+    // SAFETY: the table has all entries, each of which saves all registers. It counts from the barrier on.
     unsafe {
         asm!("msr vbar_el1, {}", "isb", in(reg) &raw const trap_vectors, options(nostack, preserves_flags));
     }

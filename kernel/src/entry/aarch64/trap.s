@@ -37,7 +37,7 @@ trap_vectors:
     msr tpidrro_el0, x0
     sub x0, sp, #FRAME
     at s1e1w, x0
-    isb
+    isb                             // before its result is read
     mrs x0, par_el1
     tbnz x0, #0, stack_used_up
     mrs x0, tpidrro_el0
