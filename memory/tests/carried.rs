@@ -161,6 +161,41 @@ fn a_fork_keeps_the_bits_of_the_parent_and_takes_the_right_to_store_from_both() 
     finish(&rig, space, &[], free);
 }
 
+/// A strict call on the first page of a mapping.
+type Call = fn(&Rig, &Space, u64);
+
+#[test]
+fn a_call_settles_a_place_that_reclaim_has_emptied() {
+    let calls: [(&str, Call); 6] = [
+        ("munmap", |rig, space, start| rig.memory.unmap(space, start, ONE).unwrap()),
+        ("mprotect", |rig, space, start| rig.memory.protect(space, start, ONE, Protection::None).unwrap()),
+        ("discard", |rig, space, start| rig.memory.discard(space, start, ONE).unwrap()),
+        ("discard of ranges", |rig, space, start| {
+            rig.memory.discard_ranges(space, &[(start, ONE), (at(start, 5), ONE)]).unwrap();
+        }),
+        ("mremap", |rig, space, start| {
+            rig.memory.remap(space, start, ONE, ONE, Placement::At(at(1 << 40, 3))).unwrap();
+        }),
+        ("mremap over it", |rig, space, start| {
+            let other = rig.memory.map_anonymous(space, ONE).unwrap();
+            rig.memory.remap(space, other, ONE, ONE, Placement::At(start)).unwrap();
+        }),
+    ];
+    for (name, call) in calls {
+        let (rig, space, free) = machine(Schedule::Lazy);
+        let file = rig.memory.create_file(8).unwrap();
+        let start = rig.memory.map_shared(&space, file, 0, Pages::new(8), false).unwrap();
+        (0..2).for_each(|cpu| assert_eq!(rig.on(cpu, || rig.load(&space, start)), Ok(0)));
+        rig.memory.list_collected();
+        // The other pages keep the table, so no table is freed with a flush of its own.
+        assert_eq!(rig.memory.reclaim_range(&space, start, ONE), Ok(1));
+        assert!(rig.platform().caches(1, start), "the flush is owed");
+        call(&rig, &space, start);
+        assert!(!rig.platform().caches(1, start), "R3, {name}");
+        finish(&rig, space, &[file], free);
+    }
+}
+
 /// An operation on one of the mappings, or on the machine.
 #[derive(Debug, Clone, Copy)]
 enum Step {

@@ -20,6 +20,7 @@ mod owing;
 mod programs;
 mod protection;
 mod ranges;
+mod second_looks;
 mod shadow;
 mod swap;
 mod threads;

@@ -24,6 +24,7 @@ use core::mem;
 
 use super::account::{Paid, Part, Recorded};
 use super::permit::WritePermit;
+use super::room::Place;
 use super::settled::TableGuard;
 use crate::entry::{Debt, Entry, Translation};
 use crate::flush::{Flush, PageSize};
@@ -121,7 +122,7 @@ pub struct Batch<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize = BATCH> 
     release: R,
     /// Pages below `withheld` wait for a permit, those below `waiting` for the flush. Pages from `leaving` on may come
     /// out owing.
-    held: [Option<T>; N],
+    held: [Place<T>; N],
     withheld: usize,
     waiting: usize,
     leaving: usize,
@@ -158,8 +159,6 @@ struct Lazy {
 }
 
 impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N> {
-    /// A constant, so that the array is filled in place.
-    const NOTHING: Option<T> = None;
     const ROOM: () = assert!(N > 0, "a batch without room for a page takes none");
 
     /// Makes an empty batch. `N` is the number of pages that it holds, at least 1.
@@ -170,7 +169,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
             engine,
             schedule,
             release,
-            held: [Self::NOTHING; N],
+            held: [Place::EMPTY; N],
             waiting: 0,
             leaving: N,
             withheld: 0,
@@ -294,7 +293,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
     /// Keeps a page until the next flush.
     fn wait(&mut self, page: T) {
         self.keep_back();
-        self.held[self.waiting] = Some(page);
+        self.held[self.waiting].put(page);
         self.waiting += 1;
     }
 
@@ -680,7 +679,7 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, 
                 lazy.page.pour(&mut lazy.leaving);
                 lazy.met = Met::default();
                 batch.leaving -= 1;
-                batch.held[batch.leaving] = Some(page);
+                batch.held[batch.leaving].put(page);
             }
         }
     }

@@ -6,7 +6,7 @@ use core::mem::ManuallyDrop;
 use super::span::Span;
 use crate::flush::Flush;
 
-/// A place for one thing that a gather holds. The caller lends a gather an array of them:
+/// A place for one thing that a gather or a batch holds. The caller lends a gather an array of them:
 ///
 /// ```
 /// # use ceasefire::Place;
@@ -14,8 +14,8 @@ use crate::flush::Flush;
 /// # let _ = &mut room;
 /// ```
 ///
-/// Only the gather takes a thing out, after its flush. So a gather that is forgotten (`mem::forget`) loses the things
-/// that it holds; they are neither released nor dropped.
+/// A thing comes out only after the flush. A gather that is forgotten (`mem::forget`), or whose platform panics again while
+/// it unwinds, loses the things that it holds: they are neither released nor dropped.
 pub struct Place<T>(Option<ManuallyDrop<T>>);
 
 impl<T> Place<T> {
@@ -23,11 +23,12 @@ impl<T> Place<T> {
     pub const EMPTY: Self = Self(None);
 
     /// Puts a thing here. A thing that a forgotten gather left is lost: its flush may never have been made.
-    fn put(&mut self, held: T) {
+    pub(super) fn put(&mut self, held: T) {
         self.0 = Some(ManuallyDrop::new(held));
     }
 
-    fn take(&mut self) -> Option<T> {
+    /// Takes the thing out.
+    pub(super) fn take(&mut self) -> Option<T> {
         self.0.take().map(ManuallyDrop::into_inner)
     }
 }

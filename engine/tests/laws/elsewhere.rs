@@ -2,8 +2,8 @@
 
 use ceasefire::{Batch, Flush, Gather, Owed, PageSize, Schedule};
 
-use crate::hands::{room, was, Hands};
-use crate::script::{hybrid, machine, Machine, Point, Script, Space};
+use crate::hands::{batch, release_in_debt, room, was, Hands};
+use crate::script::{hybrid, lazy, machine, Machine, Point, Script, Space};
 
 const PAGE: u64 = 0x1000;
 
@@ -105,6 +105,28 @@ fn a_range_that_the_platform_flushed_pays_for_no_other_page() {
         assert!(m.cached(2, PAGE).is_some(), "R3");
         drop(batch);
     }
+}
+
+/// Another translation may follow a lazy unmap. R7.
+#[test]
+fn a_range_that_the_platform_flushed_pays_for_no_page_released_in_debt() {
+    let (m, p) = running(lazy(3));
+    release_in_debt(&m, &p, PAGE);
+    m.flush(&p, Flush::page(2 * PAGE, PageSize::KIB_4));
+    assert!(m.cached(2, PAGE).is_some(), "the platform flushed the other page alone");
+    drop(m.settled(&p));
+    assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None));
+}
+
+/// All entries of the space are gone.
+#[test]
+fn a_flush_of_everything_by_the_platform_pays_all_debts() {
+    let (m, p) = running(machine(3));
+    let mut batch = batch(&m, Schedule::Batched);
+    batch.unmap(&p, was(PAGE, false), 1);
+    m.flush(&p, Flush::ALL);
+    assert!(!m.owes(&p) && m.usable(2).is_empty());
+    drop(batch);
 }
 
 /// Its published state proves nothing yet.

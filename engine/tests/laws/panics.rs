@@ -146,6 +146,24 @@ fn a_payment_that_the_platform_cut_short_is_made_again() {
     }
 }
 
+/// It unwinds out of the batch's own drop, which no later flush follows.
+#[test]
+fn pages_that_a_panic_in_the_drop_of_a_batch_left_are_lost() {
+    let (m, p) = busy(lazy(2));
+    let freed = RefCell::new(0);
+    let mut batch: Batch<'_, _, Freed<'_>, _> = Batch::new(&m, Schedule::Lazy, |owed| {
+        forget(owed);
+        give_up();
+    });
+    for page in [1, 2] {
+        let mut unmapping = batch.take(Freed(&freed));
+        unmapping.clear(&TableLock(p.clone()), page * PAGE, PageSize::KIB_4, |_| Entry::READ_ONLY);
+        unmapping.release_in_debt(UNKEPT);
+    }
+    caught(|| drop(batch));
+    assert_eq!((freed.take(), m.cached(1, 2 * PAGE).is_some()), (0, true), "R1: CPU 1 still uses it");
+}
+
 #[test]
 fn a_gather_whose_flush_the_platform_cut_short_flushes_again() {
     let (m, p) = busy(machine(2));

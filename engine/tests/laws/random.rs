@@ -3,7 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use ceasefire::{Asid, Batch, Entry, Gather, Holders, Owed, PageSize, Payment, Platform, Schedule, Stamp};
+use ceasefire::{
+    Asid, Batch, Entry, Flush, Gather, Holders, Owed, PageSize, Payment, Platform, Schedule, Stamp,
+};
 use proptest::prelude::*;
 
 use crate::hands::{room, small, unmap, was, Hands, Was};
@@ -80,6 +82,12 @@ pub(crate) enum Step {
     DeviceFill {
         page: u64,
     },
+    /// A flush of one page, before which nothing is settled.
+    Flush {
+        cpu: usize,
+        space: usize,
+        page: u64,
+    },
     /// The space ends, and another takes its place.
     Renew {
         cpu: usize,
@@ -107,7 +115,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (cpu.clone(), space.clone()).prop_map(|(cpu, space)| Step::SettleSpace { cpu, space }),
         1 => (cpu.clone(), space.clone(), page.clone(), any::<bool>())
             .prop_map(|(cpu, space, page, strict)| Step::Protect { cpu, space, page, strict }),
-        1 => page.prop_map(|page| Step::DeviceFill { page }),
+        1 => page.clone().prop_map(|page| Step::DeviceFill { page }),
+        1 => (cpu.clone(), space.clone(), page)
+            .prop_map(|(cpu, space, page)| Step::Flush { cpu, space, page }),
         1 => (cpu, space).prop_map(|(cpu, space)| Step::Renew { cpu, space }),
     ]
 }
@@ -411,6 +421,12 @@ pub(crate) fn play(
                 if let Some(frame) = world.walk((DEVICE, page)) {
                     machine.device_fill(&world.space(DEVICE), address(page), frame);
                 }
+            }
+            Step::Flush { cpu, space, page } => {
+                go(cpu);
+                let space = space % count;
+                machine.flush(&world.space(space), Flush::page(address(page), PageSize::KIB_4));
+                world.gone((space, page), "after a flush of it");
             }
             Step::Unmap { cpu, space, first, pages, tables } => {
                 go(cpu);

@@ -176,11 +176,11 @@ impl Machine for Threads {
                 self.tables_freed.fetch_add(1, Ordering::Relaxed);
                 let table = self.table(frame);
                 let root = self.roots.lock().unwrap().remove(&ptr::from_ref(table).addr());
-                let left = (0..ENTRIES).map(|index| table.get(index)).filter(|entry| entry.present());
+                let left = (0..ENTRIES).map(|index| table.get(index)).filter(|entry| !entry.is_none());
                 let kernel = root.then_some(KERNEL);
                 self.check(
                     left.eq(kernel),
-                    "a table is freed with translations in it, or a root without the kernel",
+                    "a table is freed with entries in it, or a root without the kernel",
                     frame,
                 );
             }

@@ -15,6 +15,8 @@ pub(crate) enum Moment {
     ReadIn,
     /// A point at which other tasks may run.
     Reschedule,
+    /// The lock of a table is about to be taken.
+    LockTable,
     /// The pages of a file or of the swap device were unlocked.
     Unlock,
     /// The mappers of a file were unlocked.
@@ -56,7 +58,12 @@ impl Threads {
 
     /// Whether every act was performed.
     pub(crate) fn all_done(&self) -> bool {
-        self.hooked.load(Ordering::SeqCst) == 0
+        self.waiting_acts() == 0
+    }
+
+    /// The acts that were not performed yet.
+    pub(crate) fn waiting_acts(&self) -> usize {
+        self.hooked.load(Ordering::SeqCst)
     }
 
     pub(super) fn reach(&self, moment: Moment) {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Mutex, OnceLock, Weak};
 
 use ceasefire::{Broadcast, Capabilities, Cpu, CpuId, Flush, PageSize, Platform};
+use ceasefire_memory::locks::TABLE;
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{
     Block, Config, Entry, FrameNumber, HeldLocks, LockClass, Machine, Memory, NodeId, Protection, Table,
@@ -15,7 +16,7 @@ use ceasefire_memory::{
 use ceasefire_testing::{Scope, Started, Tlb, PROMISES};
 
 use super::locks::Held;
-use super::moments::Hook;
+use super::moments::{Hook, Moment};
 use super::rig::Space;
 use super::tlb::{Cached, Walked};
 
@@ -188,6 +189,11 @@ impl Threads {
         }
     }
 
+    /// Whether this CPU holds a lock for which another one would spin.
+    pub(crate) fn holds_spinning(&self) -> bool {
+        !self.core().held.may_sleep()
+    }
+
     /// A point at which a kernel's task may sleep.
     pub(super) fn assert_may_sleep(&self) {
         let core = self.core();
@@ -350,6 +356,9 @@ impl Threads {
         attempt: impl Fn() -> Option<G>,
     ) -> Held<'a, G> {
         self.step();
+        if class.rank == TABLE.rank {
+            self.reach(Moment::LockTable);
+        }
         self.core().held.acquire(class);
         if class.interrupts_off {
             OFF.set(OFF.get() + 1);

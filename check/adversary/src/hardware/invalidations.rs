@@ -1,6 +1,8 @@
 //! Invalidations: what a CPU or a device forgets, and what its walks must see afterwards.
 
-use super::tlb::{Filled, Invalidation};
+use ceasefire::{Broadcast, Errata};
+
+use super::tlb::{Filled, Invalidation, Tag};
 use super::Hardware;
 use crate::model::ordering::View;
 use crate::model::promise::Promise;
@@ -88,7 +90,14 @@ impl Hardware {
     /// The broadcasts that this CPU started take effect on every CPU, if the hardware waits for them. It waits for the
     /// accesses by the entries that they remove, and for no others.
     pub(crate) fn wait_for_broadcasts(&self) {
-        let mut mine = std::mem::take(&mut *self.core().started.borrow_mut());
+        let Errata { repeated, everyone } =
+            self.model.capabilities.broadcast.map_or(Errata::NONE, Broadcast::errata);
+        let core = self.core();
+        let mut mine = std::mem::take(&mut *core.started.borrow_mut());
+        if repeated && !mine.is_empty() {
+            // Only a later broadcast proves that these are done.
+            mine = std::mem::replace(&mut *core.unfinished.borrow_mut(), mine);
+        }
         if self.keeps(Promise::WaitIsForOwn) {
             for cpu in (0..self.cores.len()).filter(|&cpu| !self.cores[cpu].gone.get()) {
                 for started in &mut mine {
@@ -97,16 +106,16 @@ impl Hardware {
                 self.pause();
             }
         }
-        let under_way =
-            |cpu| self.is_under_way(cpu, |entry| mine.iter().any(|started| started.removed(cpu, entry)));
+        // A program's access on another CPU has landed when that CPU has waited.
+        let removes = |cpu: usize, entry: &Filled| {
+            (!everyone || entry.tag == Tag::Global) && mine.iter().any(|started| started.removed(cpu, entry))
+        };
+        let under_way = |cpu| self.is_under_way(cpu, |entry| removes(cpu, entry));
         while self.keeps(Promise::AccessesLand) && (0..self.cores.len()).any(under_way) {
             self.yield_here();
         }
-        self.know(|cpu, entry| {
-            // A CPU that is offline has no access under way.
-            self.cores
-                .get(cpu)
-                .is_some_and(|core| core.gone.get() || mine.iter().any(|started| started.removed(cpu, entry)))
-        });
+        // A CPU that is offline has no access under way.
+        let lands = |cpu: usize, entry: &Filled| self.cores[cpu].gone.get() || removes(cpu, entry);
+        self.know(|thread, entry| thread < self.cores.len() && lands(thread, entry));
     }
 }

@@ -79,6 +79,8 @@ pub(crate) struct Core {
     floor: RefCell<View>,
     /// Broadcasts that it started and has not waited for.
     started: RefCell<Vec<Started>>,
+    /// Broadcasts that it has waited for once, where that is not enough.
+    unfinished: RefCell<Vec<Started>>,
     /// The entry by which an access has been translated that has not landed yet.
     in_flight: Cell<Option<Filled>>,
     /// It is offline: broadcasts do not reach it.
@@ -89,6 +91,8 @@ pub(crate) struct Core {
     pub(crate) isolated: Cell<bool>,
     /// The last answer to its request has come since it last looked.
     pub(crate) woken: Cell<bool>,
+    /// When its code began to walk tables without a lock, if it does.
+    walks: Cell<Option<u64>>,
     /// How far its clock is ahead, in nanoseconds.
     ahead: u64,
 }
@@ -167,6 +171,8 @@ pub(crate) struct Hardware {
     lateness: u32,
     /// The programs that have not ended.
     running: Cell<usize>,
+    /// What CPUs had stored and seen when they began to wait for walkers.
+    awaited: RefCell<View>,
     /// Roots with tags that were given back: no CPU may run one under the other.
     given_back: RefCell<Vec<(u32, Tag)>>,
     pub(crate) timeline: RefCell<Timeline>,
@@ -215,6 +221,7 @@ impl Hardware {
             freshness: 1 << below(4),
             lateness: if exchanged { 2 << below(5) } else { 2 },
             running: Cell::new(threads),
+            awaited: RefCell::default(),
             given_back: RefCell::default(),
             timeline: RefCell::new(Timeline::new(threads, model.devices, recorded)),
             broken: RefCell::new(None),
@@ -274,6 +281,29 @@ impl Hardware {
     pub(crate) fn end(&self) {
         self.views.borrow_mut().settle();
         self.acting.set(Some(0));
+    }
+
+    // Walks by code.
+
+    /// The kernel's code on this CPU begins to walk tables without a lock. It sees what CPUs had stored that have begun
+    /// to wait for walkers.
+    pub(crate) fn begin_walk_by_code(&self) {
+        self.learn(&self.awaited.borrow());
+        self.core().walks.set(Some(self.tick()));
+    }
+
+    pub(crate) fn end_walk_by_code(&self) {
+        self.core().walks.set(None);
+    }
+
+    /// Waits for all walks by code that have begun.
+    pub(crate) fn await_walks_by_code(&self) {
+        self.awaited.borrow_mut().join(&self.view());
+        let now = self.tick();
+        let under_way = |core: &Core| core.walks.get().is_some_and(|began| began < now);
+        while self.keeps(Promise::WalkersEnd) && self.cores.iter().any(under_way) {
+            self.wait_a_moment();
+        }
     }
 
     // Promises, the clock, and the knowledge of threads.

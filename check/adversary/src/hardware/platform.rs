@@ -326,6 +326,12 @@ unsafe impl<S: System> Platform for Adverse<S> {
         hardware.step();
     }
 
+    fn await_walkers(&self) {
+        self.hardware.step();
+        self.hardware.await_walks_by_code();
+        self.hardware.step();
+    }
+
     fn invalidate_kernel(&self, flush: Flush) {
         if self.hardware.keeps(Promise::GlobalToo) {
             self.here(Some(Tag::Global), Self::of_kernel(flush));

@@ -179,7 +179,8 @@ impl Hardware {
     /// A broadcast of another CPU takes effect on this one now.
     fn carry_by_itself(&self, thread: usize) {
         let issuer = &self.cores[below(self.cores.len() as u32) as usize];
-        let mut started = issuer.started.borrow_mut();
+        let unfinished = below(2) == 0;
+        let mut started = if unfinished { &issuer.unfinished } else { &issuer.started }.borrow_mut();
         if !started.is_empty() {
             let chosen = below(started.len() as u32) as usize;
             self.carry(thread, &mut started[chosen]);

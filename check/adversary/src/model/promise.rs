@@ -26,6 +26,8 @@ pub enum Promise {
     EveryTag,
     /// An invalidation of the kernel's ranges reaches global entries.
     GlobalToo,
+    /// The walks by the kernel's code that began before `await_walkers` have ended when it returns.
+    WalkersEnd,
     /// The TLBs of devices are done when `invalidate_devices` returns.
     DevicesDone,
     /// `invalidate_devices` covers every page of the flush.
@@ -49,7 +51,7 @@ pub enum Promise {
 }
 
 /// All promises.
-pub const PROMISES: [Promise; 19] = [
+pub const PROMISES: [Promise; 20] = [
     Promise::InterruptCarries,
     Promise::WalksEnd,
     Promise::WaysGo,
@@ -60,6 +62,7 @@ pub const PROMISES: [Promise; 19] = [
     Promise::AccessesLand,
     Promise::EveryTag,
     Promise::GlobalToo,
+    Promise::WalkersEnd,
     Promise::DevicesDone,
     Promise::DevicesWhole,
     Promise::ElsewhereDone,

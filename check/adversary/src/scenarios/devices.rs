@@ -80,6 +80,28 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
+        name: "I9-range-that-a-hypervisor-flushes",
+        source: "contract, Platform::flush_for",
+        guards: &[(&[without(Guard::Elsewhere)], &[R3]), (&[without(Guard::Settle)], &[R3])],
+        elsewhere: true,
+        before: |kernel| {
+            let p = kernel.add_space();
+            (1..5).for_each(|page| {
+                kernel.map(&p, page, true);
+            });
+        },
+        // A CPU for which one page was flushed still owes the others.
+        programs: &[
+            |kernel| kernel.reclaim(&kernel.space(0), &[1, 3, 4], Schedule::Batched),
+            stores,
+            |kernel| {
+                kernel.unmap(&kernel.space(0), 2..3);
+                unmaps(kernel);
+            },
+        ],
+        ..PLAIN
+    },
+    Scenario {
         name: "I10-device-told-of-one-page",
         source: "Linux, 9d28bd2ce5d2 (Arm SMMU)",
         guards: &[(&[breaking(Promise::DevicesWhole)], &[R1, R3])],

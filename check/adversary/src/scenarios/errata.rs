@@ -1,6 +1,9 @@
 //! J. Processors that do not keep what they promise.
 
-use super::programs::{breaking, one_page, stores, unmaps};
+use ceasefire::sabotage::Guard;
+use ceasefire::Errata;
+
+use super::programs::{breaking, one_page, stores, unmaps, without};
 use crate::model::promise::Promise;
 use crate::model::rule::Rule::{R1, R2, R3};
 use crate::search::scenario::{Carried, Scenario, PLAIN};
@@ -26,8 +29,9 @@ pub(super) static SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "J2-store-that-lands-later",
         source: "Arm, CVE-2025-10263; Xen, XSA-493; Linux, cfd391e74134",
-        guards: &[(&[breaking(Promise::AccessesLand)], &[R1, R3])],
+        guards: &[(&[without(Guard::Repeated)], &[R1, R3]), (&[breaking(Promise::AccessesLand)], &[R1, R3])],
         carried: Carried::Broadcasts,
+        errata: Errata { repeated: true, ..Errata::NONE },
         before: one_page,
         programs: &[unmaps, stores],
         ..PLAIN
@@ -35,8 +39,12 @@ pub(super) static SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "J3-broadcast-that-must-be-repeated",
         source: "Arm, errata 1286807 and 2441009",
-        guards: &[(&[breaking(Promise::WaitIsForOwn)], &[R1, R2, R3])],
+        guards: &[
+            (&[without(Guard::Repeated)], &[R1, R2, R3]),
+            (&[breaking(Promise::WaitIsForOwn)], &[R1, R2, R3]),
+        ],
         carried: Carried::Broadcasts,
+        errata: Errata { repeated: true, ..Errata::NONE },
         before: one_page,
         programs: &[|kernel| kernel.unmap_with_table(&kernel.space(0), 0), stores],
         ..PLAIN
@@ -65,6 +73,29 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         source: "AMD, errata 298 and 383",
         guards: &[(&[breaking(Promise::MarksAtomic)], &[R1, R2, R3])],
         before: one_page,
+        programs: &[unmaps, stores],
+        ..PLAIN
+    },
+    Scenario {
+        name: "J6-access-that-lands-at-its-own-barrier",
+        source: "Arm, CVE-2026-0995, erratum 4193714; TF-A, TFV-16",
+        guards: &[(&[without(Guard::Everyone)], &[R1, R3])],
+        carried: Carried::Broadcasts,
+        errata: Errata { everyone: true, ..Errata::NONE },
+        before: one_page,
+        programs: &[unmaps, stores],
+        ..PLAIN
+    },
+    Scenario {
+        name: "J7-both-faults-of-broadcasts",
+        source: "Arm, CVE-2025-10263 and CVE-2026-0995",
+        guards: &[(&[without(Guard::Everyone)], &[R1, R3]), (&[without(Guard::Repeated)], &[R1, R3])],
+        carried: Carried::Both,
+        errata: Errata { repeated: true, everyone: true },
+        before: |kernel| {
+            one_page(kernel);
+            (0..4).for_each(|_| kernel.flush(&kernel.space(0)));
+        },
         programs: &[unmaps, stores],
         ..PLAIN
     },

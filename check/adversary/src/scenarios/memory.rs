@@ -91,6 +91,18 @@ fn table_of_memory(manager: &Manager) {
     manager.add_memory(HUGE);
 }
 
+/// The same with a child. Each has a first page of its own, and the reverse map leads from each to both spaces.
+fn table_and_child(manager: &Manager) {
+    table_of_memory(manager);
+    let stores = |space| {
+        manager.run(&space);
+        manager.store(manager.at(0));
+        manager.leave();
+    };
+    stores(manager.space(0));
+    stores(manager.add_child());
+}
+
 /// The same in a huge page, from the first store on.
 fn huge_memory(manager: &Manager) {
     table_of_memory(manager);
@@ -414,7 +426,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         guards: &[(&[without(Engine::Tables)], &[R2]), (&[without(Engine::GatherFlush)], &[R1, R2, R6, R7])],
         manager: Some(Managing {
             config: with_huge_pages,
-            before: table_of_memory,
+            before: table_and_child,
             programs: &[
                 |manager| {
                     manager.await_flag(0);
@@ -422,6 +434,11 @@ pub(super) static SCENARIOS: &[Scenario] = &[
                     manager.end();
                 },
                 stores,
+                // The reverse map leads from the child's page to the table.
+                |manager| {
+                    manager.await_flag(0);
+                    (0..2).for_each(|_| manager.page_out(&manager.space(1), manager.at(0), 1));
+                },
             ],
         }),
         ..PLAIN
@@ -537,6 +554,51 @@ pub(super) static SCENARIOS: &[Scenario] = &[
                     manager.leave();
                 },
             ],
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M19-sync-beside-mremap",
+        source: "memory manager, mremap; Linux, move_page_tables under the rmap locks",
+        guards: &[(&[without(Engine::WritableFlush)], &[R5])],
+        manager: Some(Managing {
+            before: shared_file,
+            programs: &[
+                |manager| {
+                    manager.await_flag(0);
+                    manager.remap(&manager.space(0), manager.at(0), 2);
+                    manager.end();
+                },
+                |manager| {
+                    let space = manager.space(0);
+                    manager.run(&space);
+                    manager.store(manager.at(0));
+                    manager.set_flag(0);
+                    manager.until_over(|| manager.store(manager.at(0)));
+                    manager.await_entry(manager.at(0), |_| false);
+                    let moved = manager.mappings(&space)[0].0;
+                    manager.until_over(|| manager.store(moved));
+                    manager.leave();
+                },
+                |manager| {
+                    manager.await_flag(0);
+                    (0..3).for_each(|_| manager.sync());
+                },
+            ],
+            ..PLAYED
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M20-munmap-beside-reclaim",
+        source: "memory manager, munmap and the reverse map; Linux, free_pgtables after unlink_anon_vmas",
+        guards: &[(&[without(Engine::GatherFlush)], &[R1, R2, R3])],
+        manager: Some(Managing {
+            programs: &[unmaps, stores, |manager| {
+                manager.await_flag(0);
+                manager.page_out(&manager.space(0), manager.at(0), 1);
+            }],
+            ..PLAYED
         }),
         ..PLAIN
     },

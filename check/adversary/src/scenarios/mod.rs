@@ -19,6 +19,7 @@ mod rights;
 mod tables;
 mod tags;
 mod targets;
+mod walkers;
 
 use crate::search::scenario::Scenario;
 
@@ -28,6 +29,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         frames::SCENARIOS,
         deferred::SCENARIOS,
         tables::SCENARIOS,
+        walkers::SCENARIOS,
         targets::SCENARIOS,
         tags::SCENARIOS,
         ranges::SCENARIOS,

@@ -82,3 +82,18 @@ pub(super) fn pause(kernel: &Kernel, steps: u32) {
 pub(super) fn unmaps(kernel: &Kernel) {
     kernel.unmap(&kernel.space(0), 1..2);
 }
+
+pub(super) fn unmaps_table(kernel: &Kernel) {
+    kernel.unmap_with_table(&kernel.space(0), 0);
+}
+
+/// The kernel's code walks to page 1 of the first space, again and again.
+pub(super) fn walks(kernel: &Kernel) {
+    (0..6).for_each(|_| kernel.walk(&kernel.space(0), 1));
+}
+
+/// A second CPU runs the space: the walker's CPU.
+pub(super) fn runs_and_walks(kernel: &Kernel) {
+    kernel.run(&kernel.space(0));
+    walks(kernel);
+}

@@ -1,6 +1,6 @@
 //! Random programs: every CPU does operations that the seed draws, with all mechanisms at once.
 
-use ceasefire::Schedule;
+use ceasefire::{Errata, Schedule, Walkers};
 
 use super::memory_random;
 use crate::model::schedule::below;
@@ -39,7 +39,7 @@ fn act(kernel: &Kernel) {
     let space = kernel.space(below(2) as usize);
     let page = u64::from(below(PAGES));
     let schedule = [Schedule::PerPage, Schedule::Batched, Schedule::Lazy][below(3) as usize];
-    match below(26) {
+    match below(27) {
         0..=4 => drop(kernel.load(page)),
         5..=8 => drop(kernel.store(page)),
         9 => kernel.run(&space),
@@ -63,6 +63,7 @@ fn act(kernel: &Kernel) {
             kernel.unmap_kernel(own, false);
             kernel.map_kernel(own);
         }
+        25 => kernel.walk(&space, page),
         _ => comes_and_goes(kernel),
     }
 }
@@ -87,14 +88,35 @@ const RANDOM: Scenario =
     Scenario { source: "random operations", before: sets_up, programs: &[acts, acts, acts], ..PLAIN };
 
 pub(super) static SCENARIOS: &[Scenario] = &[
-    Scenario { name: "R1-interrupts", ..RANDOM },
-    Scenario { name: "R2-lazy-flushes", lazy: true, ..RANDOM },
-    Scenario { name: "R3-broadcasts", carried: Carried::Broadcasts, lazy: true, ..RANDOM },
-    Scenario { name: "R4-both", carried: Carried::Both, lazy: true, ..RANDOM },
-    Scenario { name: "R5-hypervisor-without-asids", carried: Carried::NoAsids, elsewhere: true, ..RANDOM },
+    Scenario { name: "R1-interrupts", walkers: Walkers::Any, ..RANDOM },
+    Scenario { name: "R2-lazy-flushes", lazy: true, walkers: Walkers::Own, ..RANDOM },
+    Scenario {
+        name: "R3-broadcasts",
+        carried: Carried::Broadcasts,
+        lazy: true,
+        walkers: Walkers::Own,
+        ..RANDOM
+    },
+    Scenario { name: "R4-both", carried: Carried::Both, lazy: true, walkers: Walkers::Any, ..RANDOM },
+    Scenario {
+        name: "R5-hypervisor-without-asids",
+        carried: Carried::NoAsids,
+        elsewhere: true,
+        walkers: Walkers::Own,
+        ..RANDOM
+    },
     memory_random::PER_PAGE,
     memory_random::BATCHED,
     memory_random::LAZY,
     memory_random::BROADCAST,
     memory_random::ALL,
+    Scenario { name: "R11-hypervisor", elsewhere: true, lazy: true, walkers: Walkers::Awaited, ..RANDOM },
+    Scenario {
+        name: "R12-broadcasts-with-faults",
+        carried: Carried::Broadcasts,
+        lazy: true,
+        walkers: Walkers::Awaited,
+        errata: Errata { repeated: true, everyone: true },
+        ..RANDOM
+    },
 ];

@@ -1,26 +1,12 @@
 //! C. Page-table pages, walk caches, and walkers without a lock.
 
 use ceasefire::sabotage::Guard;
+use ceasefire::Walkers;
 
-use super::programs::{breaking, one_page, rests, stores, without};
+use super::programs::{breaking, one_page, rests, runs_and_walks, stores, unmaps_table, without};
 use crate::model::promise::Promise;
 use crate::model::rule::Rule::{R1, R2, R3};
 use crate::search::scenario::{Scenario, PLAIN};
-use crate::subject::kernel::Kernel;
-
-fn unmaps_table(kernel: &Kernel) {
-    kernel.unmap_with_table(&kernel.space(0), 0);
-}
-
-fn walks(kernel: &Kernel) {
-    (0..6).for_each(|_| kernel.walk(&kernel.space(0), 1));
-}
-
-/// A second CPU runs the space, so flushes interrupt it: the walker's CPU.
-fn runs_and_walks(kernel: &Kernel) {
-    kernel.run(&kernel.space(0));
-    walks(kernel);
-}
 
 pub(super) static SCENARIOS: &[Scenario] = &[
     Scenario {
@@ -51,6 +37,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         name: "C4-collapse-and-a-walk-by-code",
         source: "Linux, 2ba99c5e0881",
         guards: &[(&[without(Guard::Others)], &[R2, R1, R3])],
+        walkers: Walkers::Own,
         before: one_page,
         programs: &[|kernel| kernel.collapse(&kernel.space(0), 0), runs_and_walks],
         ..PLAIN
@@ -132,6 +119,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         name: "C10-refill-by-software",
         source: "FreeBSD on MIPS, rS360280",
         guards: &[(&[without(Guard::Answers)], &[R2, R1])],
+        walkers: Walkers::Own,
         before: one_page,
         programs: &[unmaps_table, runs_and_walks],
         ..PLAIN

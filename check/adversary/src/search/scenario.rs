@@ -1,6 +1,6 @@
 //! A scenario: a known bug as a program for a few CPUs, the guard that excludes it, and the rule that breaks without.
 
-use ceasefire::{Bounds, Broadcast, Capabilities, Holders, Payment, Schedule, Walkers};
+use ceasefire::{Bounds, Broadcast, Capabilities, Errata, Holders, Payment, Schedule, Walkers};
 use ceasefire_memory::{Config, Lazy};
 
 use crate::hardware::TICK;
@@ -39,6 +39,8 @@ pub struct Scenario {
     pub(crate) carried: Carried,
     pub(crate) lazy: bool,
     pub(crate) elsewhere: bool,
+    pub(crate) walkers: Walkers,
+    pub(crate) errata: Errata,
     pub(crate) unmasked: bool,
     pub(crate) devices: usize,
     /// Runs before the CPUs start, as CPU 0.
@@ -70,6 +72,8 @@ pub(crate) const PLAIN: Scenario = Scenario {
     carried: Carried::Interrupts,
     lazy: false,
     elsewhere: false,
+    walkers: Walkers::Locked,
+    errata: Errata::NONE,
     unmasked: false,
     devices: 0,
     before: |_| (),
@@ -91,7 +95,8 @@ impl Scenario {
             Carried::Both => (true, wide),
             Carried::Untagged => (false, every),
         };
-        Capabilities { clean_stores_walk: true, asids, broadcast, walkers: Walkers::Locked }
+        let broadcast = broadcast.map(|broadcast| broadcast.with_errata(self.errata));
+        Capabilities { clean_stores_walk: true, asids, broadcast, walkers: self.walkers }
     }
 
     pub(super) fn cpus(&self) -> usize {

@@ -9,6 +9,7 @@ mod cpus;
 mod ranges;
 mod shapes;
 pub(crate) mod tables;
+mod walkers;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
-//! Tables that change their shape: huge pages that are split, tables that spaces share, and walks by code.
+//! Tables that change their shape: huge pages that are split, and tables that spaces share.
 
 use ceasefire::{Gather, PageSize, Place};
 
-use super::tables::{Pte, Table, HUGE, HUGE_PAGES, TOP};
+use super::tables::{Pte, Table, HUGE, HUGE_PAGES};
 use super::{address, Gone, Kernel, Space, TableLock};
 use crate::model::rule::Rule;
 
@@ -57,25 +57,5 @@ impl Kernel {
                 gather.finish();
             },
         );
-    }
-
-    /// A walk by the kernel's own code, with interrupts off and no lock (Linux: `get_user_pages_fast`).
-    pub(crate) fn walk(&self, space: &Space, page: u64) {
-        let _off = self.engine.interrupts_off();
-        let mut expected = (space.root, self.hardware().allocation(space.root));
-        for level in (0..=TOP).rev() {
-            if self.hardware().allocation_in_use(expected.0) != Some(expected.1) {
-                let what =
-                    format!("the kernel's walk to page {page} reads table {}, which was freed", expected.0);
-                self.hardware().break_rule(Rule::R2, self.hardware().me(), what);
-                return;
-            }
-            let pte = self.tables.table(expected.0).get(Table::index(page, level));
-            if !pte.present() || pte.leaf() {
-                return;
-            }
-            expected = (pte.frame(), pte.allocation());
-            self.hardware().pause();
-        }
     }
 }

@@ -117,6 +117,13 @@ impl Manager {
         space
     }
 
+    /// Makes a child of the first space, which all CPUs know by its number.
+    pub(crate) fn add_child(&self) -> Space {
+        let child = self.fork(&self.space(0)).expect("there are frames for its tables");
+        self.spaces.borrow_mut().push(child.clone());
+        child
+    }
+
     pub(crate) fn space(&self, number: usize) -> Space {
         self.spaces.borrow()[number].clone()
     }
