@@ -8,7 +8,6 @@ mod install;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::time::Instant;
 
 use ceasefire_litmus::{Test, Verdict, BARRIERS, PROPERTIES};
 
@@ -34,17 +33,13 @@ pub(crate) struct Options {
 pub(crate) struct Done {
     tests: usize,
     never: usize,
-    seconds: u64,
 }
 
 impl Done {
     /// The counts in words.
     pub(crate) fn figure(&self) -> String {
-        let Self { tests, never, seconds } = self;
-        format!(
-            "{tests} tests, {never} never and {} sometimes, all as expected; {seconds} s of herd",
-            tests - never
-        )
+        let Self { tests, never } = self;
+        format!("{tests} tests, {never} never and {} sometimes, all as expected", tests - never)
     }
 }
 
@@ -67,9 +62,7 @@ pub(crate) fn judge(workspace: &Workspace, options: &Options) -> Result<Done, Fa
         // Its model has no other view of DSB NSH.
         chosen.retain(|test| !test.name.ends_with("+model-as-it-is"));
     }
-    let begun = Instant::now();
     let verdicts = herd.judge(&chosen)?;
-    let seconds = begun.elapsed().as_secs();
     let found = |test: &Test| verdicts[&test.name];
     if options.list {
         print!("{}", list(&chosen, &verdicts));
@@ -82,7 +75,7 @@ pub(crate) fn judge(workspace: &Workspace, options: &Options) -> Result<Done, Fa
         .collect();
     ensure!(wrong.is_empty(), new, "verdicts that are not as expected:{}", wrong.concat());
     let never = chosen.iter().filter(|test| found(test) == Verdict::Never).count();
-    Ok(Done { tests: chosen.len(), never, seconds })
+    Ok(Done { tests: chosen.len(), never })
 }
 
 /// A row for each flush path: its tests, and how many have each verdict.
