@@ -43,6 +43,11 @@ impl Done {
     }
 }
 
+/// Finds herd7, or fetches it.
+pub(crate) fn find(workspace: &Workspace) -> Result<(), Failure> {
+    Herd::find(workspace).map(|_| ())
+}
+
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let done = judge(&Workspace::load()?, options)?;
     println!("==> {}", done.figure());

@@ -17,7 +17,7 @@ use crate::kernel::build::{ensure_target, sized};
 use crate::linux::source;
 use crate::steps::Steps;
 use crate::workspace::{self, Variant, Workspace, COMMAND};
-use crate::{bench, kernel, nightly, page, python};
+use crate::{bench, kernel, litmus, nightly, page, python};
 
 /// The bare-metal targets that prove `no_std`: they have no `std` to link against by accident.
 pub(crate) const BARE_METAL: [&str; 2] = ["x86_64-unknown-none", "aarch64-unknown-none"];
@@ -123,10 +123,15 @@ fn rest(workspace: &Workspace, steps: &mut Steps) -> Result<(), Failure> {
         tools::debian("chromium", "chromium")?;
         page::run()
     })?;
-    steps.take("parts of the searches", || {
-        nightly::run(&crate::parse("--part random programs litmus miri")?)
+    steps.take("parts of the searches", || nightly::run(&crate::parse("--part random programs miri")?))?;
+    steps.take("Arm's model", || match litmus::find(workspace) {
+        Ok(()) => nightly::run(&crate::parse("--part litmus")?),
+        // It comes from a suite of Debian that changes daily.
+        Err(why) => {
+            println!("==> herd7 cannot be fetched here, so Arm's model judges nothing: {why}");
+            Ok(())
+        }
     })?;
-
     steps.take("series for Linux", || {
         if !source::check(workspace)? {
             println!(
