@@ -15,7 +15,7 @@ pub(crate) struct CheckArguments {
     /// Try only the schedule with this seed, and show it; with --random, the first seed
     #[arg(long, value_name = "N", value_parser = seed)]
     pub(crate) seed: Option<u64>,
-    /// Try so many schedules of random operations, on ten machines in turn
+    /// Try so many schedules of random operations, on twelve machines in turn
     #[arg(long, value_name = "N", value_parser = schedules, conflicts_with_all = ["scenarios", "without", "schedules"])]
     pub(crate) random: Option<u64>,
     /// The schedules to try of each scenario with its guards; each is run twice and compared

@@ -1,13 +1,13 @@
 //! I. Devices, hypervisors, and the second stage.
 
 use ceasefire::sabotage::Guard;
-use ceasefire::Schedule;
+use ceasefire::{Flush, PageSize, Schedule};
 
-use super::programs::{breaking, one_page, stores, two_pages, unmaps, without};
+use super::programs::{breaking, one_page, read_only_page, stores, two_pages, unmaps, without};
 use crate::model::promise::Promise;
 use crate::model::rule::Rule::{R1, R3, R7};
 use crate::search::scenario::{Scenario, PLAIN};
-use crate::subject::kernel::Kernel;
+use crate::subject::kernel::{address, Kernel};
 
 fn with_device(kernel: &Kernel) {
     one_page(kernel);
@@ -84,18 +84,29 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         source: "contract, Platform::flush_for",
         guards: &[(&[without(Guard::Elsewhere)], &[R3]), (&[without(Guard::Settle)], &[R3])],
         elsewhere: true,
+        lazy: true,
         before: |kernel| {
-            let p = kernel.add_space();
-            (1..5).for_each(|page| {
-                kernel.map(&p, page, true);
-            });
+            read_only_page(kernel);
+            kernel.map(&kernel.space(0), 2, true);
         },
-        // A CPU for which one page was flushed still owes the others.
+        // A CPU for which page 2 was flushed still owes page 1.
         programs: &[
-            |kernel| kernel.reclaim(&kernel.space(0), &[1, 3, 4], Schedule::Batched),
-            stores,
             |kernel| {
-                kernel.unmap(&kernel.space(0), 2..3);
+                kernel.wait_for(0);
+                kernel.reclaim(&kernel.space(0), &[1], Schedule::Lazy);
+                kernel.raise(1);
+            },
+            |kernel| {
+                kernel.run(&kernel.space(0));
+                kernel.load(1);
+                kernel.raise(0);
+                (0..8).for_each(|_| {
+                    kernel.load(1);
+                });
+            },
+            |kernel| {
+                kernel.wait_for(1);
+                kernel.flush_part(&kernel.space(0), Flush::page(address(2), PageSize::KIB_4));
                 unmaps(kernel);
             },
         ],

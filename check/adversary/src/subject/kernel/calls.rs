@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ceasefire::{Asid, Batch, Changes, Flush, Gather, Owed, PageSize, Place, Schedule};
 
-use super::tables::{Pte, HUGE, HUGE_PAGES};
+use super::tables::{HUGE, HUGE_PAGES};
 use super::{address, Gone, Kernel, Page, Small, Space, TableLock};
 use crate::hardware::platform::Adverse;
 use crate::model::rule::Rule;
@@ -104,10 +104,15 @@ impl Kernel {
 
     /// Flushes everything, and takes nothing away and no lock.
     pub(crate) fn flush(&self, space: &Space) {
+        self.flush_part(space, Flush::ALL);
+    }
+
+    /// Flushes a part. It settles nothing, since it changes no entry.
+    pub(crate) fn flush_part(&self, space: &Space, flush: Flush) {
         self.doing(
             || "flush".to_owned(),
             || {
-                self.engine.flush(&space.coherence, Flush::ALL);
+                self.engine.flush(&space.coherence, flush);
             },
         );
     }
