@@ -91,9 +91,8 @@ fn table_of_memory(manager: &Manager) {
     manager.add_memory(HUGE);
 }
 
-/// The same with a child. Each has a first page of its own, and the reverse map leads from each to both spaces.
-fn table_and_child(manager: &Manager) {
-    table_of_memory(manager);
+/// A child of the first space. Each has a first page of its own, and the reverse map leads from each to both spaces.
+fn and_child(manager: &Manager) {
     let stores = |space| {
         manager.run(&space);
         manager.store(manager.at(0));
@@ -426,7 +425,10 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         guards: &[(&[without(Engine::Tables)], &[R2]), (&[without(Engine::GatherFlush)], &[R1, R2, R6, R7])],
         manager: Some(Managing {
             config: with_huge_pages,
-            before: table_and_child,
+            before: |manager| {
+                table_of_memory(manager);
+                and_child(manager);
+            },
             programs: &[
                 |manager| {
                     manager.await_flag(0);
@@ -594,9 +596,14 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         source: "memory manager, munmap and the reverse map; Linux, free_pgtables after unlink_anon_vmas",
         guards: &[(&[without(Engine::GatherFlush)], &[R1, R2, R3])],
         manager: Some(Managing {
+            before: |manager| {
+                memory(manager);
+                and_child(manager);
+            },
+            // The reverse map leads from the child's page to the table.
             programs: &[unmaps, stores, |manager| {
                 manager.await_flag(0);
-                manager.page_out(&manager.space(0), manager.at(0), 1);
+                (0..4).for_each(|_| manager.page_out(&manager.space(1), manager.at(0), 1));
             }],
             ..PLAYED
         }),
