@@ -102,7 +102,15 @@ fn and_child(manager: &Manager) {
     stores(manager.add_child());
 }
 
-/// The same in a huge page, from the first store on.
+/// Follows the reverse map from the child's page again and again.
+fn walks(manager: &Manager) {
+    manager.until_over(|| {
+        manager.page_out(&manager.space(1), manager.at(0), 1);
+        true
+    });
+}
+
+/// A space with memory in a huge page, from the first store on.
 fn huge_memory(manager: &Manager) {
     table_of_memory(manager);
     manager.allow_huge(&manager.space(0), manager.at(0), HUGE);
@@ -439,7 +447,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
                 // The reverse map leads from the child's page to the table.
                 |manager| {
                     manager.await_flag(0);
-                    (0..2).for_each(|_| manager.page_out(&manager.space(1), manager.at(0), 1));
+                    walks(manager);
                 },
             ],
         }),
@@ -603,7 +611,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
             // The reverse map leads from the child's page to the table.
             programs: &[unmaps, stores, |manager| {
                 manager.await_flag(0);
-                (0..4).for_each(|_| manager.page_out(&manager.space(1), manager.at(0), 1));
+                walks(manager);
             }],
             ..PLAYED
         }),
