@@ -331,14 +331,16 @@ fn play_each(mapping: Mapping, states: &[State], first: &[Act], second: &[Act]) 
                 first.iter().flat_map(|first| second.iter().map(move |second| (*first, *second)))
             {
                 for moment in [Moment::LockTable, Moment::Unlock] {
-                    met += (0..u32::MAX)
-                        .take_while(|&times| play((mapping, schedule), state, first, second, (times, moment)))
-                        .count();
+                    let mut times = 0;
+                    while play((mapping, schedule), state, first, second, (times, moment)) {
+                        times += 1;
+                    }
+                    met += times;
                 }
             }
         }
     }
-    met as u32
+    met
 }
 
 #[test]
