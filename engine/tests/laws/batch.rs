@@ -8,7 +8,8 @@ use ceasefire::{
 
 use crate::hands::{batch, room, small, unmap, was, Hands, SpaceLock, TableLock};
 use crate::script::{
-    broadcasting, lazy, lazy_broadcasting, machine, machine_with, Event, Machine, Script, Space, PROMISES,
+    broadcasting, hybrid, lazy, lazy_broadcasting, machine, machine_with, Event, Machine, Script, Space,
+    PROMISES,
 };
 
 const PAGE: u64 = 0x1000;
@@ -464,6 +465,58 @@ fn a_write_permit_considers_downgrades_of_other_batches() {
     assert_eq!(m.cached(1, PAGE), None, "R5: CPU 1 could store through its old entry");
 }
 
+#[test]
+fn a_write_permit_considers_downgrades_of_gathers() {
+    let (m, p) = busy(2, 1);
+    let (range, mut room) = (SpaceLock(p.clone()), room::<u64, 1>());
+    let mut narrowing = Gather::keeping(&m, &range, &mut room, |_| ());
+    narrowing.under(m.settled(&p)).narrow(PAGE, PageSize::KIB_4, |_| Entry::DIRTY);
+    let mut batch = batch(&m, Schedule::Batched);
+    let _permit = batch.unmap_to_write(&p, was(PAGE, false), 1);
+    assert_eq!(m.cached(1, PAGE), None, "R5: CPU 1 could store through its old entry");
+    drop((batch, narrowing));
+}
+
+#[test]
+fn a_write_permit_considers_downgrades_in_every_space_of_its_page() {
+    for last in [1, 2] {
+        let m = machine(3);
+        let spaces = [1, 2].map(|cpu| m.space(cpu));
+        for (space, cpu) in spaces.iter().zip(1..) {
+            m.switch(cpu, space);
+            m.fill(cpu, PAGE, 1);
+        }
+        let (mut other, mut batch) = (batch(&m, Schedule::Batched), batch(&m, Schedule::Batched));
+        other.restrict(&spaces[0], was(PAGE, true), 0);
+        let mut unmapping = batch.take(1);
+        for space in [&spaces[2 - last], &spaces[last - 1]] {
+            unmapping.clear(&TableLock(space.clone()), PAGE, PageSize::KIB_4, |_| Entry::READ_ONLY);
+        }
+        unmapping.withhold();
+        let _permit = batch.write_permit();
+        assert_eq!(m.cached(1, PAGE), None, "R5: CPU 1 could store through its old entry");
+        drop((batch, other));
+    }
+}
+
+#[test]
+fn a_downgrade_ends_with_its_batch_also_where_no_cpu_is_left_to_reach() {
+    let m = machine(3);
+    let (p, q) = (m.space(1), m.space(2));
+    m.switch(1, &p);
+    m.switch(2, &q);
+    m.events();
+    let mut batch = batch(&m, Schedule::Batched);
+    for (space, page) in [(&p, 1), (&q, 1), (&p, 2)] {
+        batch.restrict(space, was(page * PAGE, true), page);
+    }
+    for cpu in [1, 2] {
+        drop(m.on(cpu, ceasefire::Engine::unload));
+    }
+    batch.flush();
+    assert!(![p, q].iter().any(|space| space.downgrade_in_flight()) && m.interrupted().is_empty());
+}
+
 /// CPUs may still use a page that another batch hid, until that batch has flushed.
 #[test]
 fn a_hidden_translation_is_a_debt_while_its_hiding_is_not_flushed() {
@@ -533,7 +586,7 @@ fn pages_that_wait_for_a_permit_stay_until_they_have_it() {
 
 #[test]
 fn pages_whose_permit_was_not_taken_come_out_flushed() {
-    let (m, p) = busy(2, 3);
+    let (m, p) = busy(2, 0);
     let out = RefCell::new(Vec::new());
     let mut batch: Batch<'_, _, u64, _, 2> = Batch::new(&m, Schedule::Batched, |page: Owed<u64>| {
         assert_eq!(m.cached(1, page.get() * PAGE), None);
@@ -541,6 +594,7 @@ fn pages_whose_permit_was_not_taken_come_out_flushed() {
     });
     for page in 1..=3 {
         let mut unmapping = batch.take(page);
+        m.fill(1, page * PAGE, 1);
         unmapping.clear(&TableLock(p.clone()), page * PAGE, PageSize::KIB_4, |_| Entry::DIRTY);
         unmapping.withhold();
     }
@@ -567,5 +621,126 @@ fn a_narrowing_after_a_clearing_counts_as_a_downgrade() {
         }
         batch.flush();
         assert!(!p.downgrade_in_flight());
+    }
+}
+
+/// Pages that were handed over come out with the stamp of the last payment. A payment before that must not leave debts.
+#[test]
+fn a_payment_before_the_end_of_a_batch_covers_the_pages_that_leave() {
+    for spaces in [2, 9] {
+        let m = lazy(3);
+        let p = m.space(1);
+        m.switch(1, &p);
+        m.fill(1, PAGE, 1);
+        let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Lazy, |page: Owed<u64>| {
+            assert!(*page.get() > 1 || !m.is_settled(page.stamp()) || m.cached(1, PAGE).is_none(), "R1");
+        });
+        batch.unmap_and_release(&p, was(PAGE, false), 1);
+        for root in 2..=spaces {
+            let space = m.space(root);
+            m.switch(2, &space);
+            if root < spaces {
+                batch.unmap_and_release(&space, was(PAGE, false), root);
+            } else {
+                // With the ninth space there are more than a batch remembers, and a permit needs a payment too.
+                let _permit = batch.unmap_to_write(&space, was(PAGE, true), root);
+            }
+        }
+        drop(batch);
+    }
+}
+
+#[test]
+fn the_age_of_a_batch_counts_from_its_first_record() {
+    let m = machine(3);
+    let mut batch = batch(&m, Schedule::Batched);
+    for cpu in [1, 2] {
+        let space = m.space(cpu);
+        m.switch(cpu as usize, &space);
+        batch.unmap(&space, was(PAGE, false), cpu);
+        m.pass(500);
+    }
+    batch.flush();
+    assert!(m.cpu(0).counters().debt_age_max_ns >= 1000);
+}
+
+#[test]
+fn a_batch_that_comes_back_to_a_space_pays_for_no_debt_that_another_recorded_meanwhile() {
+    let m = broadcasting(2, 4);
+    let (p, q) = (run_by_both(&m), m.space(2));
+    for cpu in [1, 0] {
+        m.switch(cpu, &q);
+    }
+    let (mut ours, mut theirs) = (batch(&m, Schedule::Batched), batch(&m, Schedule::Batched));
+    ours.unmap(&p, was(PAGE, false), 1);
+    ours.unmap(&q, was(PAGE, false), 2);
+    theirs.unmap(&p, was(2 * PAGE, false), 3);
+    ours.unmap(&p, was(3 * PAGE, false), 4);
+    ours.flush();
+    assert!(m.owes(&p) && !m.owes(&q), "the other's broadcast may still be under way");
+    drop(theirs);
+}
+
+#[test]
+fn a_page_owes_neither_for_another_page_nor_for_an_earlier_flush() {
+    let m = lazy(3);
+    let (p, q) = (m.space(1), m.space(2));
+    m.switch(1, &p);
+    m.switch(2, &q);
+    let out = RefCell::new(Vec::new());
+    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Lazy, |page: Owed<u64>| {
+        out.borrow_mut().push((*page.get(), page.stamp() == Stamp::SETTLED));
+    });
+    batch.unmap(&p, was(PAGE, true), 1);
+    batch.unmap_and_release(&q, was(PAGE, false), 2);
+    batch.flush();
+    assert_eq!(out.take(), [(1, true), (2, false)]);
+    // The flush for the first page brings CPU 1 up to date.
+    batch.unmap(&p, was(PAGE, true), 3);
+    batch.unmap_and_release(&p, was(2 * PAGE, false), 4);
+    batch.flush();
+    assert_eq!(out.take(), [(3, true), (4, true)]);
+}
+
+#[test]
+fn each_flush_of_a_batch_is_one_request_for_what_was_recorded_since_the_last() {
+    let m = machine(3);
+    let spaces = [1, 2].map(|cpu| m.space(cpu));
+    for (space, cpu) in spaces.iter().zip(1..) {
+        m.switch(cpu, space);
+    }
+    let mut batch = batch(&m, Schedule::Batched);
+    for requests in [1, 2] {
+        m.events();
+        for space in &spaces {
+            batch.unmap(space, was(PAGE, false), 1);
+        }
+        batch.flush();
+        assert_eq!((m.interrupted(), m.cpu(0).counters().shootdowns), (vec![1, 2], requests));
+    }
+    batch.unmap(&spaces[1], was(PAGE, false), 1);
+    // CPU 1 comes after the record, and finds it in the generation.
+    m.switch(1, &spaces[1]);
+    batch.flush();
+    assert_eq!(m.interrupted(), [2]);
+}
+
+#[test]
+fn a_flush_of_a_batch_does_not_wait_for_broadcasts_of_the_one_before() {
+    let m = hybrid(4, 1);
+    let (p, q) = (m.space(1), m.space(2));
+    for (cpu, space) in [(1, &p), (2, &p), (3, &q)] {
+        m.switch(cpu, space);
+    }
+    for _ in 0..3 {
+        m.flush(&p, Flush::page(9 * PAGE, PageSize::KIB_4));
+    }
+    assert!(p.asid().is_some() && q.asid().is_none());
+    let mut batch = batch(&m, Schedule::Batched);
+    for (space, broadcasts) in [(&p, 1), (&q, 0)] {
+        let before = m.cpu(0).counters().broadcasts;
+        batch.unmap(space, was(PAGE, false), 1);
+        batch.flush();
+        assert_eq!(m.cpu(0).counters().broadcasts - before, broadcasts);
     }
 }

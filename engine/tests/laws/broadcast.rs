@@ -10,7 +10,7 @@ use ceasefire::{
 
 use crate::hands::{batch, release_in_debt, was, Hands};
 use crate::script::{
-    broadcasting, every, id, lazy_with, machine_with, Event, Machine, Point, Space, PROMISES,
+    broadcasting, every, id, lazy_with, machine_with, wide, Event, Machine, Point, Space, PROMISES,
 };
 
 const PAGE: u64 = 0x1000;
@@ -398,10 +398,34 @@ fn faults_of_processors_that_broadcast_are_worked_around() {
         let waits = |event: &Event| matches!(event, Event::BroadcastWait { cpu: 0 });
         let waited = m.events().iter().filter(|event| waits(event)).count();
         assert_eq!(waited, if errata.repeated { 4 } else { 2 }, "{errata:?}");
+        m.fill(1, PAGE, 1);
+        m.flush(&p, Flush::ALL);
+        assert_eq!(m.usable(1), [], "{errata:?}");
         m.fill_kernel(1, PAGE, 1);
         m.flush_kernel(Flush::page(PAGE, PageSize::KIB_4));
         assert_eq!(m.kernel_cached(1, PAGE), None, "{errata:?}");
     }
+}
+
+/// A lazy CPU still runs a space under a slot, and its stores may land late.
+#[test]
+fn a_lazy_cpu_waits_for_broadcasts_itself_too() {
+    let errata = Errata { repeated: false, everyone: true };
+    let broadcast = wide(1).broadcast.map(|broadcast| broadcast.with_errata(errata));
+    let m = machine_with(4, Capabilities { broadcast, ..PROMISES });
+    let (p, q) = (m.space(1), m.space(2));
+    for cpu in [0, 1] {
+        m.switch(cpu, &p);
+    }
+    m.switch(2, &q);
+    m.lazy(2);
+    m.on(3, ceasefire::Engine::online);
+    for _ in 0..3 {
+        m.events();
+        m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
+    }
+    assert!(p.asid().is_some());
+    assert_eq!(m.interrupted(), [1, 2]);
 }
 
 /// A tick runs with interrupts off, in the middle of code that may hold any lock. So it does not wait for other CPUs.

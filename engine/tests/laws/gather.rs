@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 
-use ceasefire::{Bounds, Entry, Gather, PageSize};
+use ceasefire::{Bounds, Entry, Gather, PageSize, Schedule};
 
 use proptest::prelude::*;
 
-use crate::hands::{huge, room, small, unmap, was, SpaceLock, Was};
+use crate::hands::{batch, huge, room, small, unmap, was, Hands, SpaceLock, Was};
 use crate::script::{every, machine, machine_with_ceiling, Event, Machine, Space};
 
 const PAGE: u64 = 0x1000;
@@ -193,6 +193,18 @@ fn a_nested_gather_that_finishes_under_its_last_lock_flushes_once() {
     assert_eq!(m.events(), [], "nothing was changed, and no other gather is open");
 }
 
+/// The batch flushes for itself, and the gather settled its debts if it looked at translations.
+#[test]
+fn a_gather_beside_a_batch_that_narrowed_is_not_nested() {
+    let (m, p) = running_with([PAGE]);
+    let mut batch = batch(&m, Schedule::Batched);
+    batch.restrict(&p, was(PAGE, true), 1);
+    m.events();
+    Gather::<'_, _, u64, _>::new(&m, &p, &mut [], |_| ()).finish();
+    assert_eq!(m.events(), []);
+    drop(batch);
+}
+
 #[test]
 fn a_nested_gather_reaches_lazy_cpus_too() {
     let (m, p) = running_with([]);
@@ -334,5 +346,22 @@ proptest! {
                 prop_assert!(size <= stride, "{:?} at the stride of {:?}", taken, size);
             }
         }
+    }
+}
+
+/// An address after the last one would be 0.
+#[test]
+fn the_last_page_of_all_is_flushed_like_any_other() {
+    const LAST: u64 = u64::MAX - (PAGE - 1);
+    for below in [0, 3 * PAGE] {
+        let (m, p) = running_with([LAST, LAST - below]);
+        let (range, mut held) = (SpaceLock(p.clone()), room::<_, 4>());
+        let mut gather: Gather<'_, _, u64, _> =
+            Gather::keeping(&m, &range, &mut held, |_| assert_eq!(m.usable(1), []));
+        for address in [LAST, LAST - below] {
+            unmap(&mut gather, m.settled(&p), was(address, false), Some(1));
+        }
+        gather.finish();
+        assert_eq!(m.usable(1), []);
     }
 }

@@ -72,6 +72,20 @@ fn a_translation_whose_exchange_panicked_in_a_batch_is_flushed_before_the_page_c
     }
 }
 
+/// The kernel caught the panic and goes on with the page.
+#[test]
+fn a_page_with_a_translation_whose_exchange_panicked_does_not_owe() {
+    let (m, p) = busy(lazy(2));
+    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Lazy, |owed: Owed<u64>| {
+        assert_eq!((m.cached(1, PAGE), owed.stamp()), (None, ceasefire::Stamp::SETTLED));
+    });
+    let mut unmapping = batch.take(1);
+    caught(|| {
+        unmapping.clear::<_, Entry>(&TableLock(p.clone()), PAGE, PageSize::KIB_4, |_| give_up());
+    });
+    unmapping.release_in_debt(UNKEPT);
+}
+
 #[test]
 fn a_translation_whose_exchange_panicked_in_a_gather_is_flushed_before_the_unlock() {
     let (m, p) = busy(machine(2));
@@ -82,11 +96,21 @@ fn a_translation_whose_exchange_panicked_in_a_gather_is_flushed_before_the_unloc
         changes.clear::<Entry>(PAGE, PageSize::KIB_4, |_| give_up(), |_| None);
     });
     assert_eq!(m.cached(1, PAGE), None);
+    m.fill(1, PAGE, 1);
+    caught(|| {
+        let mut changes = gather.under(m.settled(&p));
+        changes.clear(PAGE, PageSize::KIB_4, |_| Broken, |_| None);
+    });
+    assert_eq!(m.cached(1, PAGE), None);
+    let asid = m.cpu(1).loaded_asid();
     caught(|| {
         let mut changes = gather.under(m.settled(&p));
         changes.unlink(2 * PAGE, PageSize::KIB_4, |_| give_up());
     });
-    let asid = m.cpu(1).loaded_asid();
+    assert_eq!((m.cached(1, 2 * PAGE), m.walked(1, asid, 2 * PAGE)), (None, false));
+    m.fill(1, 2 * PAGE, 1);
+    caught(|| gather.unlink(2 * PAGE, PageSize::KIB_4, || give_up()));
+    gather.flush();
     assert_eq!((m.cached(1, 2 * PAGE), m.walked(1, asid, 2 * PAGE)), (None, false));
 }
 
@@ -94,15 +118,20 @@ fn a_translation_whose_exchange_panicked_in_a_gather_is_flushed_before_the_unloc
 fn a_translation_of_the_kernel_whose_exchange_panicked_is_flushed() {
     let m = machine(2);
     m.on(1, ceasefire::Engine::online);
-    m.fill_kernel(1, PAGE, 1);
     let mut room = room::<u64, 1>();
     let mut gather = KernelGather::new(&*m, &mut room, |_| ());
-    caught(|| {
-        gather.clear::<Entry>(PAGE, PageSize::KIB_4, || give_up());
-    });
-    assert!(gather.owes());
-    gather.finish();
-    assert_eq!(m.kernel_cached(1, PAGE), None);
+    for change in 0..3 {
+        m.fill_kernel(1, PAGE, 1);
+        caught(|| match change {
+            0 => drop(gather.clear::<Entry>(PAGE, PageSize::KIB_4, || give_up())),
+            1 => drop(gather.clear(PAGE, PageSize::KIB_4, || Broken)),
+            _ => gather.unlink(PAGE, PageSize::KIB_4, || give_up()),
+        });
+        assert!(gather.owes());
+        gather.flush();
+        assert_eq!(m.kernel_cached(1, PAGE), None);
+        assert!(change < 2 || !m.kernel_walked(1, PAGE));
+    }
 }
 
 #[test]
@@ -148,22 +177,25 @@ fn a_payment_that_the_platform_cut_short_is_made_again() {
 
 #[test]
 fn a_gather_whose_flush_the_platform_cut_short_flushes_again() {
-    let (m, p) = busy(machine(2));
-    let out = RefCell::new(0);
-    let mut room = room::<u64, 2>();
-    let mut gather = Gather::new(&m, &p, &mut room, |_| {
-        assert_eq!((m.cached(1, PAGE), m.cached(1, 2 * PAGE)), (None, None), "R1");
-        *out.borrow_mut() += 1;
-    });
-    m.at(Point::Wait, |_| give_up());
-    caught(|| {
-        let mut changes = gather.under(m.settled(&p));
-        for page in [1, 2] {
-            changes.clear(page * PAGE, PageSize::KIB_4, |_| Entry::DIRTY, |_| Some(page));
-        }
-    });
-    gather.finish();
-    assert_eq!(out.take(), 2);
+    // Before any CPU was asked, and after.
+    for point in [Point::Send, Point::Wait] {
+        let (m, p) = busy(machine(2));
+        let out = RefCell::new(0);
+        let mut room = room::<u64, 2>();
+        let mut gather = Gather::new(&m, &p, &mut room, |_| {
+            assert_eq!((m.cached(1, PAGE), m.cached(1, 2 * PAGE)), (None, None), "R1");
+            *out.borrow_mut() += 1;
+        });
+        m.at(point, |_| give_up());
+        caught(|| {
+            let mut changes = gather.under(m.settled(&p));
+            for page in [1, 2] {
+                changes.clear(page * PAGE, PageSize::KIB_4, |_| Entry::DIRTY, |_| Some(page));
+            }
+        });
+        gather.finish();
+        assert_eq!(out.take(), 2);
+    }
 }
 
 #[test]
@@ -214,4 +246,35 @@ fn a_forgotten_gather_loses_what_it_held() {
     Gather::new(&m, &p, &mut none, |_| ()).finish();
     assert!(m.events().contains(&Event::LoadKernel { cpu: 1 }) || m.cached(1, PAGE).is_none());
     m.flush(&p, Flush::ALL);
+}
+
+/// The platform panics before any CPU was asked.
+#[test]
+fn a_payment_that_is_made_again_flushes_every_space_of_the_batch() {
+    let m = machine(3);
+    let spaces = [1, 2].map(|cpu| m.space(cpu));
+    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| {
+        assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None), "R1");
+    });
+    for (space, cpu) in spaces.iter().zip(1..) {
+        m.switch(cpu, space);
+        m.fill(cpu, PAGE, 1);
+        batch.unmap(space, was(PAGE, false), 1);
+    }
+    m.at(Point::Send, |_| give_up());
+    caught(|| batch.flush());
+    drop(batch);
+}
+
+#[test]
+fn a_narrowing_whose_exchange_panicked_is_a_downgrade_in_flight() {
+    let (m, p) = busy(machine(2));
+    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+    caught(|| {
+        let lock = TableLock(p.clone());
+        batch.take(1).narrow::<_, Entry>(&lock, PAGE, PageSize::KIB_4, |_| give_up());
+    });
+    assert!(p.downgrade_in_flight(), "R5");
+    drop(batch);
+    assert!(!p.downgrade_in_flight());
 }

@@ -53,8 +53,10 @@ fn a_request_that_comes_too_late_is_answered_by_its_sender() {
         // Nothing of the request is left when it comes back.
         m.on(1, Engine::online);
         m.switch(1, &p);
-        m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
+        m.on(3, |engine| engine.flush(&p, Flush::page(PAGE, PageSize::KIB_4)));
         assert_eq!(m.cpu(1).counters().requests, 1);
+        m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
+        assert_eq!(m.cpu(1).counters().requests, 2);
     }
 }
 

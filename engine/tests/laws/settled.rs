@@ -105,6 +105,9 @@ fn a_lock_of_another_space_has_that_one_flushed_at_once() {
     changes.unlink(3 * PAGE, PageSize::KIB_4, |_| None);
     let asid = m.cpu(2).loaded_asid();
     assert!(m.cached(2, 3 * PAGE).is_none() && !m.walked(2, asid, 3 * PAGE), "and where a table is freed");
+    m.lazy(2);
+    changes.detach(0, PageSize::KIB_4, 1 << 21, |_| ());
+    assert_eq!(m.root(2), None, "its walker may read the table");
     changes.hold(1);
     drop(changes);
     gather.finish();

@@ -2,7 +2,7 @@
 
 use ceasefire::{Batch, Engine, Payment, Reason, Schedule, Stamp};
 
-use crate::hands::{release_in_debt, was, Hands};
+use crate::hands::{batch, release_in_debt, was, Hands};
 use crate::script::{id, lazy, lazy_until, Machine, Space};
 
 const PAGE: u64 = 0x1000;
@@ -151,4 +151,18 @@ fn a_strict_operation_pays_the_debts_of_its_space() {
         drop(m.settled(&p));
         assert_eq!(m.interrupted(), [], "nothing is owed");
     }
+}
+
+#[test]
+fn a_debt_is_as_old_as_the_first_record_of_its_batch() {
+    let m = lazy(2);
+    let p = m.space(1);
+    m.switch(1, &p);
+    m.pass(5000);
+    let mut batch = batch(&m, Schedule::Lazy);
+    batch.unmap_and_release(&p, was(PAGE, false), 1);
+    m.pass(900);
+    drop(batch);
+    m.pass(200);
+    assert!(m.tick(0), "it is too old");
 }

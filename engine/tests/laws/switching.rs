@@ -6,7 +6,7 @@ use ceasefire::{
 };
 
 use crate::hands::{batch, room, was, Hands, SpaceLock};
-use crate::script::{id, lazy, machine, machine_with, Event, Machine, Point, Space, PROMISES};
+use crate::script::{broadcasting, id, lazy, machine, machine_with, Event, Machine, Point, Space, PROMISES};
 
 const PAGE: u64 = 0x1000;
 
@@ -404,4 +404,20 @@ fn a_space_that_is_loaded_takes_one_place_and_gives_it_up_once() {
         assert_eq!(taken, root);
         assert!(given_up < taken);
     }
+}
+
+/// Going lazy under a global ASID loads the kernel's own tables. The CPU then keeps a place in the space that it left too.
+#[test]
+fn a_cpu_that_comes_back_from_the_kernels_own_tables_gives_no_place_up() {
+    let m = broadcasting(1, 64);
+    let spaces: Vec<Space> = (1..=PLACES as u64).map(|root| m.space(root)).collect();
+    for space in &spaces {
+        m.switch(0, space);
+    }
+    for space in spaces.iter().rev().chain(&spaces) {
+        m.lazy(0);
+        m.switch(0, space);
+    }
+    let counters = m.cpu(0).counters();
+    assert_eq!((counters.places_taken, counters.places_given_up), (PLACES as u64, 0));
 }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use ceasefire::{Capabilities, Flush, Gather, KernelGather, PageSize, Walkers};
 
 use crate::hands::room;
-use crate::script::{every, machine_with, wide, Machine, Space, PROMISES};
+use crate::script::{every, machine_with, wide, Machine, Point, Space, PROMISES};
 
 /// CPU 1 runs a space. CPU 2 is online and runs another.
 fn busy(promises: Capabilities, walkers: Walkers) -> (Machine, Space) {
@@ -96,4 +96,40 @@ fn without_the_wait_for_walkers_a_table_is_freed_under_one() {
     let (m, p) = busy(every(3), Walkers::Own);
     m.remove_guard(ceasefire::sabotage::Guard::Walkers);
     assert_eq!(interrupted(&m, &p), [], "R2: CPU 1 may be in a walk");
+}
+
+/// A kernel thread may walk the tables of a program without running it.
+#[test]
+fn a_cpu_on_the_kernels_own_tables_may_walk_where_any_cpu_may() {
+    let (m, p) = busy(every(3), Walkers::Any);
+    drop(m.on(2, ceasefire::Engine::unload));
+    m.events();
+    assert_eq!(interrupted(&m, &p), [1, 2]);
+}
+
+/// Its published state does not say yet which space it runs.
+#[test]
+fn a_cpu_that_switches_may_walk() {
+    for point in [Point::BeforeRoot, Point::AfterRoot] {
+        let (m, p) = busy(every(3), Walkers::Own);
+        let space = p.clone();
+        m.at(point, move |m| {
+            // The flush is released before CPU 2 has answered.
+            m.on(0, |engine| engine.flush(&space, Flush::ALL));
+            assert_eq!(m.interrupted(), [1, 2], "{point:?}");
+        });
+        m.switch(2, &p);
+        m.deliver_all();
+    }
+}
+
+/// The look after a flush may begin a transition. What the flush has interrupted was decided before.
+#[test]
+fn a_transition_that_begins_after_a_flush_makes_no_cpu_meet_twice() {
+    let (m, p) = busy(wide(3), Walkers::Own);
+    m.switch(2, &p);
+    for expected in [vec![1, 2], vec![1, 2, 1, 2], vec![1, 2]] {
+        m.events();
+        assert_eq!(interrupted(&m, &p), expected);
+    }
 }
