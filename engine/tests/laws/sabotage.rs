@@ -37,7 +37,8 @@ fn found_by_chance(guard: Guard, words: &str) {
 
 fn found_on(machine: impl Fn(usize) -> Machine, schedule: Schedule, guard: Guard, words: &str) {
     let mut runner = TestRunner::deterministic();
-    let config = Config { cases: 20_000, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
+    let config =
+        Config { cases: 20_000, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, runner.new_rng());
     let broken = Cell::new(false);
     let _ = runner.run(&history(), |(cpus, spaces, steps)| {
