@@ -2,7 +2,7 @@
 
 use ceasefire::{Broadcast, Errata};
 
-use super::tlb::{Filled, Invalidation, Tag};
+use super::tlb::{Filled, Invalidation};
 use super::Hardware;
 use crate::model::ordering::View;
 use crate::model::promise::Promise;
@@ -106,10 +106,9 @@ impl Hardware {
                 self.pause();
             }
         }
-        // A program's access on another CPU has landed when that CPU has waited.
-        let removes = |cpu: usize, entry: &Filled| {
-            (!everyone || entry.tag == Tag::Global) && mine.iter().any(|started| started.removed(cpu, entry))
-        };
+        // An access on another CPU has landed when that CPU has waited.
+        let removes =
+            |cpu: usize, entry: &Filled| !everyone && mine.iter().any(|started| started.removed(cpu, entry));
         let under_way = |cpu| self.is_under_way(cpu, |entry| removes(cpu, entry));
         while self.keeps(Promise::AccessesLand) && (0..self.cores.len()).any(under_way) {
             self.yield_here();

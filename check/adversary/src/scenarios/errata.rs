@@ -99,4 +99,38 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         programs: &[unmaps, stores],
         ..PLAIN
     },
+    Scenario {
+        name: "J6b-cpu-that-has-left",
+        source: "Arm, CVE-2026-0995",
+        guards: &[(&[without(Guard::Everyone)], &[R1, R3])],
+        carried: Carried::Broadcasts,
+        errata: Errata { everyone: true, ..Errata::NONE },
+        before: one_page,
+        programs: &[unmaps, |kernel| {
+            for _ in 0..3 {
+                stores(kernel);
+                kernel.leave();
+            }
+        }],
+        ..PLAIN
+    },
+    Scenario {
+        name: "J6c-range-of-the-kernel",
+        source: "contract, Errata::everyone",
+        guards: &[(&[without(Guard::Everyone)], &[R1, R3])],
+        carried: Carried::Broadcasts,
+        errata: Errata { everyone: true, ..Errata::NONE },
+        before: |kernel| {
+            kernel.map_kernel(1);
+        },
+        programs: &[
+            |kernel| kernel.unmap_kernel(1, false),
+            |kernel| {
+                (0..8).for_each(|_| {
+                    kernel.load_kernel(1);
+                });
+            },
+        ],
+        ..PLAIN
+    },
 ];
