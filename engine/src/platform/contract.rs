@@ -80,10 +80,11 @@ pub unsafe trait Platform: Sized + Debug {
 
     /// Makes this CPU translate through `root` and tag its entries with `asid`.
     ///
-    /// With `flush`, it also invalidates the entries tagged with `asid` until now. It does so in the same step or after
-    /// the root is loaded, because the old root may be loaded under the same ASID and must not fill more. It may also
-    /// do so before the root is loaded, once the old root is gone. Where walkers store, as Arm's do to set access
-    /// flags, it must do so before: the walkers' cached entries may lead them to a table that was freed.
+    /// With `flush`, it also invalidates the entries tagged with `asid` until now. It does so in the same step, or before
+    /// it once the old root is gone: the old root may be loaded under the same ASID and must not fill more. It may not do
+    /// so after the root is loaded, since entries that the walker cached may lead it to a table that was freed (R2).
+    ///
+    /// Root and tag change in one step: no entry is filled through one root under the other's tag (R4).
     ///
     /// A full barrier.
     fn load_root(&self, root: Root, asid: Asid, flush: bool);
@@ -99,6 +100,7 @@ pub unsafe trait Platform: Sized + Debug {
     ///   them in place, so there a flush with `tables` needs the form without an address.
     /// - Unless `flush.mixed` is set, the translations are all of the stated size.
     /// - There is at least one page, and at most the engine's [ceiling](crate::Engine::with_ceiling).
+    /// - A walk that has read such an entry, or is in such a table, has ended too.
     ///
     /// `asid` is the ASID that is loaded. Where [`Capabilities::broadcast`] is stated, it may be another one.
     fn invalidate(&self, asid: Asid, flush: Flush);
@@ -114,7 +116,7 @@ pub unsafe trait Platform: Sized + Debug {
     /// chosen CPUs without a handler (Intel's remote action requests).
     ///
     /// Once the call returns, a CPU that was removed uses no entry that `flush` covers and that it held before the
-    /// call. If the platform must name the tag, it is [`Cpu::loaded_asid`] of that CPU. A CPU that now runs the space
+    /// call, and its accesses through such entries have landed. If the platform must name the tag, it is [`Cpu::loaded_asid`] of that CPU. A CPU that now runs the space
     /// under another tag came later and has read the newest generation. The platform may invalidate more than `flush`
     /// covers.
     ///
@@ -174,7 +176,8 @@ pub unsafe trait Platform: Sized + Debug {
         unclaimed("broadcast_everything");
     }
 
-    /// Waits until all broadcasts that *this* CPU started are done on every CPU. Broadcasts that other CPUs started may
+    /// Waits until all broadcasts that *this* CPU started are done on every CPU, and accesses through the invalidated
+    /// entries have landed. ([`Errata`](crate::Errata) names processors that end the wait earlier.) Broadcasts that other CPUs started may
     /// still be under way. Interrupts may be off: the hardware answers without any program's help.
     ///
     /// A task may start broadcasts, move to another CPU, and wait for them there. The task switch must then wait for
@@ -205,7 +208,7 @@ pub unsafe trait Platform: Sized + Debug {
     }
 
     /// Invalidates what `flush` covers in every TLB outside the CPUs that walks the space's tables (of an IOMMU or an
-    /// accelerator). The TLBs are done when the call returns.
+    /// accelerator). The TLBs are done when the call returns, and accesses through the entries have landed.
     ///
     /// Called only for a space with [devices attached](AddressSpace::attach_device). A flush calls it after the CPUs
     /// are done, with interrupts on. A [`Batch`](crate::Batch) calls it for each translation that it records, under the

@@ -41,12 +41,11 @@ impl<P: Platform> Engine<P> {
         self.meet(&mut targets);
     }
 
-    /// Makes every CPU that runs a program wait for broadcasts itself.
+    /// Makes every online CPU wait for broadcasts itself. A CPU that runs no program may still have accesses under way
+    /// that it made when it did, and uses the kernel's ranges.
     pub(super) fn wait_on_every_cpu(&self) {
-        let platform = self.platform();
         let mut targets = CpuSet::new();
         targets.unite(self.kernel.online());
-        targets.retain(|cpu| platform.cpu(cpu).seen.loaded() != SpaceId::NONE);
         self.meet(&mut targets);
     }
 

@@ -36,7 +36,7 @@ pub struct Processor {
     /// ([`Errata::repeated`](ceasefire::Errata::repeated)).
     #[serde(skip_serializing_if = "is_off")]
     pub broadcast_repeated: bool,
-    /// After a wait for broadcasts, every CPU that runs a program must wait itself
+    /// After a wait for broadcasts, every CPU must wait itself
     /// ([`Errata::everyone`](ceasefire::Errata::everyone)).
     #[serde(skip_serializing_if = "is_off")]
     pub broadcast_everyone: bool,
