@@ -93,11 +93,15 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         guards: &[(&[without(Guard::Everyone)], &[R1, R3])],
         carried: Carried::Both,
         errata: Errata { repeated: true, everyone: true },
-        before: |kernel| {
-            one_page(kernel);
-            (0..4).for_each(|_| kernel.flush(&kernel.space(0)));
-        },
-        programs: &[unmaps, stores],
+        before: one_page,
+        // The flushes bring the space to a global ASID. Each needs the other CPU.
+        programs: &[
+            |kernel| {
+                (0..4).for_each(|_| kernel.flush(&kernel.space(0)));
+                unmaps(kernel);
+            },
+            stores,
+        ],
         ..PLAIN
     },
     Scenario {
