@@ -194,6 +194,10 @@ fn small(workspace: &Workspace) -> Command {
         "presence::",
         "retirement::",
         "corpus::",
+        "walkers::",
+        "a_batch_that_comes_back_to_a_space_pays_for_no_debt",
+        "a_payment_settles_the_epochs_that_were_closed_before_it",
+        "a_cpu_that_comes_back_from_the_kernels_own_tables_gives_no_place_up",
         "lazy_and_idle_cpus_and_those_on_the_kernels_own_tables",
         "where_the_platform_flushes",
     ]
