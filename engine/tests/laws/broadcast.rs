@@ -407,9 +407,9 @@ fn faults_of_processors_that_broadcast_are_worked_around() {
     }
 }
 
-/// A lazy CPU still runs a space under a slot, and its stores may land late.
+/// The stores of a lazy CPU, and of one that has left its space, may land late.
 #[test]
-fn a_lazy_cpu_waits_for_broadcasts_itself_too() {
+fn a_cpu_that_runs_no_program_waits_for_broadcasts_itself_too() {
     let errata = Errata { repeated: false, everyone: true };
     let broadcast = wide(1).broadcast.map(|broadcast| broadcast.with_errata(errata));
     let m = machine_with(4, Capabilities { broadcast, ..PROMISES });
@@ -425,7 +425,7 @@ fn a_lazy_cpu_waits_for_broadcasts_itself_too() {
         m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     }
     assert!(p.asid().is_some());
-    assert_eq!(m.interrupted(), [1, 2]);
+    assert_eq!(m.interrupted(), [1, 2, 3]);
 }
 
 /// A tick runs with interrupts off, in the middle of code that may hold any lock. So it does not wait for other CPUs.
