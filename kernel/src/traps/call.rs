@@ -207,9 +207,8 @@ fn change_space(call: Call, space: &SpaceHandle<Kernel>, [a, b, c, d]: [u64; 4])
             mapped.map_err(of_map)
         }
         Call::Unmap => memory.unmap(space, a, length(b)?).map(nothing).map_err(|error| match error {
-            UnmapError::Range(_) => Error::Invalid,
+            UnmapError::Range(_) | UnmapError::Ended => Error::Invalid,
             UnmapError::OutOfMemory => Error::NoMemory,
-            UnmapError::Ended => Error::Invalid,
         }),
         Call::Remap => {
             let placement = if d == ANYWHERE { Placement::Anywhere } else { Placement::At(d) };

@@ -90,7 +90,7 @@ pub(crate) fn kernel_root_frame() -> FrameNumber {
 }
 
 /// Makes translations of the kernel that were installed visible to walkers. Litmus: `publish.kernel` needs both barriers.
-/// Nothing is invalidated, since no TLB holds an entry that faults (D8.17, I_WZCBG).
+/// Nothing is invalidated, since no TLB holds an entry that faults (D8.17, `I_WZCBG`).
 pub(crate) fn publish_kernel() {
     // SAFETY: waits.
     unsafe { asm!("dsb ishst", "isb", options(nostack, preserves_flags)) };
@@ -111,7 +111,7 @@ fn tag(asid: Asid) -> u64 {
     u64::from(asid.get() + 1) << 48
 }
 
-/// Loads a root. Litmus: `move` needs the DSB, since only a DSB of the CPU that broadcast waits for it (D8.17.8, R_YNJCP);
+/// Loads a root. Litmus: `move` needs the DSB, since only a DSB of the CPU that broadcast waits for it (D8.17.8, `R_YNJCP`);
 /// `root.new-table` needs the DSB and the ISB.
 fn set_root(root: u64) {
     // SAFETY: the lower half is for programs alone. The barrier makes new tables visible to the walker, and completes
@@ -146,8 +146,8 @@ const NUMBER: u64 = (1 << 44) - 1;
 ///
 /// Litmus: `local-VAE1` needs each barrier. `handler-VAE1.inbox` needs the first to be more than one for stores, because
 /// another CPU changed the entry; `local-VAE1` more than one for loads. NSH suffices for a TLBI of one CPU (D8.17.8,
-/// R_PSMWS; in the text since issue H.a). The model has taken DSB NSH for a barrier since January 2026 only; by that of
-/// herd 7.58 every test of it occurs. The DSB completes the TLBI for this CPU only with the ISB (R_BLDZX).
+/// `R_PSMWS`; in the text since issue H.a). The model has taken DSB NSH for a barrier since January 2026 only; by that of
+/// herd 7.58 every test of it occurs. The DSB completes the TLBI for this CPU only with the ISB (`R_BLDZX`).
 pub(crate) fn invalidate(asid: Asid, flush: Flush) {
     let Some(addresses) = flush.addresses() else { return invalidate_asid(asid) };
     // SAFETY: translations that are still valid are found again.
@@ -237,7 +237,7 @@ pub(crate) fn broadcast_kernel(flush: Flush) -> bool {
 /// Starts the invalidation of the single translations of `flush` on every CPU. Returns whether it has any: a flush of
 /// everything has none.
 ///
-/// Litmus: `broadcast-VAE1IS` needs the DSB (D8.17.1, R_DDMVT, step 2), in its tests `.own` for stores, in those `.other`
+/// Litmus: `broadcast-VAE1IS` needs the DSB (D8.17.1, `R_DDMVT`, step 2), in its tests `.own` for stores, in those `.other`
 /// for loads. In `batch-first` it also waits for the page before.
 fn broadcast_pages(tag: u64, whose: Whose, Flush { extent, tables, mixed }: Flush) -> bool {
     let Extent::Pages { start, count, size } = extent else { return false };
@@ -284,7 +284,7 @@ pub(crate) fn broadcast_everything() {
 }
 
 /// Waits for the broadcasts that this CPU started. Litmus: every `broadcast-` needs the DSB, for loads and stores (D8.17.8,
-/// R_PSMWS, R_LXHLD); the tests `.self` need the ISB, for this CPU's own accesses (R_BLDZX).
+/// `R_PSMWS`, `R_LXHLD`); the tests `.self` need the ISB, for this CPU's own accesses (`R_BLDZX`).
 pub(crate) fn broadcast_wait() {
     // SAFETY: waits.
     unsafe { asm!("dsb ish", "isb", options(nostack, preserves_flags)) };
