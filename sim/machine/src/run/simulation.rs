@@ -71,6 +71,12 @@ impl Simulation {
         let memory = Rc::new(Memory::new(sim.clone(), config)?);
         // The cell is set only here.
         let _ = sim.memory.set(Rc::downgrade(&memory));
+        // The machine has booted: every CPU is online, and no time has passed.
+        for cpu in 0..machine.topology.cpu_count() as usize {
+            sim.cpus.turn_to(cpu);
+            memory.engine().online();
+        }
+        sim.cpus.turn_to(0);
         let simulation = Self { sim, memory };
         for node in 0..machine.topology.nodes().len() {
             simulation.add_reclaimer(node as u16)?;
