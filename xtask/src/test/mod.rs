@@ -38,7 +38,7 @@ const SHORT: &str = "CEASEFIRE_SHORT";
 /// The tests with random searches, and loom's models.
 const SEARCHES: [&str; 2] = [
     "test --workspace --test laws --test manager --test model --test loom",
-    "test --workspace --lib -- random_programs_break_no_rule every_scenario_holds_with_its_guards",
+    "test --package ceasefire-adversary --lib -- random_programs_break_no_rule every_scenario_holds_with_its_guards",
 ];
 
 /// The checks to make.
