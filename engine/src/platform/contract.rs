@@ -116,9 +116,9 @@ pub unsafe trait Platform: Sized + Debug {
     /// chosen CPUs without a handler (Intel's remote action requests).
     ///
     /// Once the call returns, a CPU that was removed uses no entry that `flush` covers and that it held before the
-    /// call, and its accesses through such entries have landed. If the platform must name the tag, it is [`Cpu::loaded_asid`] of that CPU. A CPU that now runs the space
-    /// under another tag came later and has read the newest generation. The platform may invalidate more than `flush`
-    /// covers.
+    /// call, and its accesses through such entries have landed. If the platform must name the tag, it is
+    /// [`Cpu::loaded_asid`] of that CPU. A CPU that now runs the space under another tag came later and has read the
+    /// newest generation. The platform may invalidate more than `flush` covers.
     ///
     /// Every walk that starts after the invalidation sees the page-table stores that this CPU made before, or has seen
     /// other CPUs make. `targets` never holds a CPU that must do more than invalidate: one that must leave its tables
@@ -177,8 +177,8 @@ pub unsafe trait Platform: Sized + Debug {
     }
 
     /// Waits until all broadcasts that *this* CPU started are done on every CPU, and accesses through the invalidated
-    /// entries have landed. ([`Errata`](crate::Errata) names processors that end the wait earlier.) Broadcasts that other CPUs started may
-    /// still be under way. Interrupts may be off: the hardware answers without any program's help.
+    /// entries have landed. ([`Errata`](crate::Errata) names processors that end the wait earlier.) Broadcasts that other
+    /// CPUs started may still be under way. Interrupts may be off: the hardware answers without any program's help.
     ///
     /// A task may start broadcasts, move to another CPU, and wait for them there. The task switch must then wait for
     /// them, as this trait's contract says. Called only where [`Capabilities::broadcast`] is stated.

@@ -142,7 +142,7 @@ impl<P: Platform> Engine<P> {
         }
         // R1, R3
         if everyone && self.guarded(Guard::Everyone) {
-            self.wait_on_every_cpu();
+            self.meet_everyone();
         }
         platform.cpu(platform.this_cpu()).tally.broadcasts.add_at_once(1);
         self.trace(Reason::Broadcast, pages, space);

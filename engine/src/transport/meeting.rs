@@ -9,7 +9,7 @@
 //!   for broadcasts itself ([`Errata::everyone`](crate::Errata::everyone)).
 
 use crate::cpu::Asked;
-use crate::cpu_set::CpuSet;
+use crate::cpu_set::{AtomicCpuSet, CpuId, CpuSet};
 use crate::flush::Flush;
 use crate::platform::{Platform, Walkers};
 use crate::sabotage::Guard;
@@ -26,38 +26,36 @@ impl<P: Platform> Engine<P> {
             return;
         }
         let platform = self.platform();
-        let mut targets = CpuSet::new();
         match (platform.capabilities().walkers, space) {
-            (Walkers::Locked, _) | (Walkers::Own, None) => return,
-            (Walkers::Awaited, _) => return platform.await_walkers(),
-            (Walkers::Own, Some(_)) | (Walkers::Any, None) if interrupted => return,
+            (Walkers::Locked, _) | (Walkers::Own, None) => {}
+            (Walkers::Awaited, _) => platform.await_walkers(),
+            (Walkers::Own, Some(_)) | (Walkers::Any, None) if interrupted => {}
             (Walkers::Own, Some(space)) => {
-                targets.unite(space.cpus());
                 let runs = |loaded| loaded == space.id() || loaded == SpaceId::SWITCHING;
-                targets.retain(|cpu| runs(platform.cpu(cpu).seen.loaded()));
+                self.meet(space.cpus(), |cpu| runs(platform.cpu(cpu).seen.loaded()));
             }
-            (Walkers::Any, _) => targets.unite(self.kernel.online()),
+            (Walkers::Any, _) => self.meet_everyone(),
         }
-        self.meet(&mut targets);
     }
 
-    /// Makes every online CPU wait for broadcasts itself. A CPU that runs no program may still have accesses under way
-    /// that it made when it did, and uses the kernel's ranges.
-    pub(super) fn wait_on_every_cpu(&self) {
-        let mut targets = CpuSet::new();
-        targets.unite(self.kernel.online());
-        self.meet(&mut targets);
+    /// Makes every online CPU take an interrupt, and wait for broadcasts itself where each must. A CPU that runs no
+    /// program may still have accesses under way that it made when it did, and uses the kernel's ranges.
+    pub(super) fn meet_everyone(&self) {
+        self.meet(self.kernel.online(), |_| true);
     }
 
-    /// Interrupts `targets` but this CPU, and waits until each has answered. Interrupts should be on. With interrupts
-    /// off this CPU answers other CPUs' requests meanwhile.
-    fn meet(&self, targets: &mut CpuSet) {
+    /// Interrupts the CPUs of `among` that `concerns` picks, without this CPU, and waits until each has answered.
+    /// Interrupts should be on. With interrupts off this CPU answers other CPUs' requests meanwhile.
+    fn meet(&self, among: &AtomicCpuSet, concerns: impl Fn(CpuId) -> bool) {
         let platform = self.platform();
+        let mut targets = CpuSet::new();
+        targets.unite(among);
+        targets.retain(concerns);
         platform.pinned(|| {
             targets.remove(platform.this_cpu());
             let asked =
                 Asked { space: SpaceId::NO_FLUSH, generation: Generation::NONE, flush: Flush::TRANSLATIONS };
-            let sent = self.ask_themselves(targets, asked);
+            let sent = self.ask_themselves(&mut targets, asked);
             self.await_answers(sent);
         });
     }
