@@ -11,10 +11,10 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 
 use ceasefire::{
-    AddressSpace, Asid, Batch, Bounds, Capabilities, Cpu, CpuId, CpuSet, Engine, Entry, Flush, Owed,
-    PageSize, Payment, Platform, Root, Schedule, Stamp, Walkers, DEFAULT_AGE, MAX_CPUS,
+    AddressSpace, Asid, Batch, Bounds, Capabilities, Condition, Cpu, CpuId, CpuSet, Engine, Entry, Flush,
+    Owed, PageSize, Payment, Platform, Root, Schedule, Stamp, Walkers, DEFAULT_AGE, MAX_CPUS,
 };
-use ceasefire_testing::{TableLock, UNKEPT};
+use ceasefire_testing::TableLock;
 
 /// The number of calls of each case's function.
 const CALLS: usize = 64;
@@ -169,7 +169,7 @@ fn release_in_debt() {
         for page in 0..PER_CALL as u64 {
             let mut unmapping = batch.take(page);
             unmapping.clear(&lock, black_box(page << 12), PageSize::KIB_4, |_| Entry::READ_ONLY);
-            unmapping.release_in_debt(UNKEPT);
+            unmapping.release_in_debt(Condition::UNKEPT);
         }
     });
 }
@@ -206,7 +206,7 @@ fn owe() {
     with_batch(Schedule::Lazy, |batch| {
         let mut unmapping = batch.take(0);
         unmapping.clear(&TableLock(space()), 0, PageSize::KIB_4, |_| Entry::READ_ONLY);
-        unmapping.release_in_debt(UNKEPT);
+        unmapping.release_in_debt(Condition::UNKEPT);
         batch.flush();
     });
     assert!(engine().owes(space()), "another CPU runs the space");

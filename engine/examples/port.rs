@@ -172,7 +172,7 @@ fn reclaim(space: Space, pages: &[u64], schedule: Schedule, free: impl FnMut(Owe
         let mut unmapping = batch.take(Frame(page));
         let lock = (space, LOCK.lock().unwrap());
         unmapping.clear(&lock, page << 12, PageSize::KIB_4, |_| take_entry(page));
-        unmapping.release_in_debt(Condition { dirty: false, locked: false, altered: false });
+        unmapping.release_in_debt(Condition::UNKEPT);
     }
     batch.flush();
 }

@@ -1,11 +1,11 @@
 //! Bounds on debts: they are kept, and cost nothing where nothing must be paid.
 
-use ceasefire::{Batch, BoundsError, Owed, PageSize, Platform, Schedule, Stamp, LONGEST_AGE};
+use ceasefire::{Batch, BoundsError, Condition, Owed, PageSize, Platform, Schedule, Stamp, LONGEST_AGE};
 use ceasefire_memory::{Config, ConfigError, Frame, Lazy, NodeLayout, Pages, PAGE_BYTES};
 
 use crate::common::owing::{
     bounds, finish, lazily, machine, near, owe, pass, settle_by_ticks, take_all, TableLock, AGE, FRAMES,
-    MOVED, NEAR, READ, UNKEPT,
+    MOVED, NEAR, READ,
 };
 use crate::common::{free, Rig};
 
@@ -146,7 +146,7 @@ fn with_age_zero_nothing_owes() {
     for frame in here {
         let mut unmapping = batch.take(frame);
         unmapping.clear(&TableLock(space.clone()), 0, PageSize::KIB_4, |_| READ);
-        unmapping.release_in_debt(UNKEPT);
+        unmapping.release_in_debt(Condition::UNKEPT);
     }
     drop(batch);
     assert_eq!(rig.memory.owing_frames(), 0);

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use ceasefire::{Batch, PageSize, Payment, Platform, Schedule, Stamp};
+use ceasefire::{Batch, Condition, PageSize, Payment, Platform, Schedule, Stamp};
 use ceasefire_memory::{
     Config, Frame, FrameNumber, Lazy, Machine as _, Moved, NodeId, ObjectId, OfflineError, Pages, PAGE_BYTES,
 };
 
 use crate::common::owing::{
     bounds, finish, lazily, machine, near, near_owes, owe, owe_as, pass, settle_by_ticks, take_all, tick,
-    TableLock, AGE, FRAMES, MOVED, NEAR, READ, UNKEPT,
+    TableLock, AGE, FRAMES, MOVED, NEAR, READ,
 };
 use crate::common::{self, config, free, numbers, Moment, Rig, Space};
 
@@ -414,7 +414,7 @@ fn hole_04_a_debt_that_an_interrupt_takes_from_the_task() {
         Batch::new(rig.memory.engine(), Schedule::Lazy, |frame| taken = Some(frame));
     let mut unmapping = batch.take(here.pop().unwrap());
     unmapping.clear(&TableLock(space.clone()), 0, PageSize::KIB_4, |_| READ);
-    unmapping.release_in_debt(UNKEPT);
+    unmapping.release_in_debt(Condition::UNKEPT);
     drop(batch);
     let taken = taken.unwrap();
     // As an interrupt would do.

@@ -73,7 +73,7 @@ pub enum Schedule {
 ///     let mut batch: Batch<'_, P, Frame, _> = Batch::new(engine, Schedule::Lazy, free);
 ///     let mut unmapping = batch.take(frame);
 ///     unmapping.clear(lock, 0x1000, PageSize::KIB_4, clear); // under the page-table lock
-///     unmapping.release_in_debt(Condition { dirty: false, locked: false, altered: false });
+///     unmapping.release_in_debt(Condition::UNKEPT);
 ///     batch.flush(); // at most one flush; only now `free` gets the frame
 /// }
 /// ```
@@ -419,7 +419,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
             met.add(debt.entry, self.engine.narrows(space.as_ref()));
             lazy.met.join(met);
             // If the page may be released in debt, this debt costs nothing now and a share of a common broadcast later.
-            if may_owe(Condition::FREE, met) && self.may_wait() {
+            if may_owe(Condition::UNKEPT, met) && self.may_wait() {
                 self.remember(space, generation, narrowed);
                 if let (Some(lazy), Some(known)) = (&mut self.lazy, &mut self.spaces[0]) {
                     known.lazy = true;

@@ -13,7 +13,7 @@
 use crate::entry::Entry;
 
 /// The facts about a page that its translations do not show. It has no default: a fact that a kernel forgets lets a page
-/// go that must stay.
+/// go that must stay. [`Condition::UNKEPT`] says that there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Condition {
     /// It is newer than its copy on a device, so it must be written out with every store that was made.
@@ -26,8 +26,8 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// A page that nothing keeps.
-    pub(crate) const FREE: Self = Self { dirty: false, locked: false, altered: false };
+    /// A page that nothing keeps: it may be released in debt.
+    pub const UNKEPT: Self = Self { dirty: false, locked: false, altered: false };
 }
 
 /// The facts found while the translations of a page were cleared.
@@ -82,7 +82,7 @@ mod tests {
         let clean = Entry::READ_ONLY;
         let mut met = Met::default();
         met.add(clean, false);
-        assert!(may_owe(Condition::FREE, met));
+        assert!(may_owe(Condition::UNKEPT, met));
         for (entry, in_flight) in [
             (Entry { writable: true, ..clean }, false),
             (Entry { dirty: true, ..clean }, false),
@@ -91,7 +91,7 @@ mod tests {
             let mut added = met;
             added.add(entry, in_flight);
             added.add(clean, false);
-            assert!(!may_owe(Condition::FREE, added), "{entry:?} {in_flight}");
+            assert!(!may_owe(Condition::UNKEPT, added), "{entry:?} {in_flight}");
             let (mut to, mut from) = (met, added);
             to.join(added);
             from.join(met);

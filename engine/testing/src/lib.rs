@@ -11,7 +11,7 @@ mod locks;
 mod scripted;
 mod tlb;
 
-use ceasefire::{Capabilities, Condition, Walkers};
+use ceasefire::{Capabilities, Walkers};
 
 pub use locks::{SpaceLock, TableLock};
 pub use scripted::{Carried, Event, Filled, Machine, Point, Script, Space};
@@ -29,9 +29,6 @@ pub fn cases(all: u32) -> u32 {
     };
     all.div_ceil(part)
 }
-
-/// A page that nothing keeps: its batch may release it in debt.
-pub const UNKEPT: Condition = Condition { dirty: false, locked: false, altered: false };
 
 /// Every promise of a processor but broadcasts. Page tables are walked under locks alone.
 pub const PROMISES: Capabilities =

@@ -1,10 +1,9 @@
 //! Helpers of the tests that clear and narrow: former entries, and short forms of the operations.
 
 use ceasefire::{
-    AddressSpace, Batch, Entry, Gather, Owed, PageSize, Place, Platform, Schedule, Settled, Stamp,
+    AddressSpace, Batch, Condition, Entry, Gather, Owed, PageSize, Place, Platform, Schedule, Settled, Stamp,
     TableGuard, WritePermit,
 };
-use ceasefire_testing::UNKEPT;
 pub(crate) use ceasefire_testing::{SpaceLock, TableLock};
 
 use crate::script::{Machine, Script, Space};
@@ -81,7 +80,7 @@ where
     fn unmap_and_release(&mut self, space: &P::Space, was: Was, page: T) {
         let mut unmapping = self.take(page);
         unmapping.clear(&TableLock(space.clone()), was.address, was.size, |_| was.entry);
-        unmapping.release_in_debt(UNKEPT);
+        unmapping.release_in_debt(Condition::UNKEPT);
     }
 
     fn restrict(&mut self, space: &P::Space, was: Was, page: T) {

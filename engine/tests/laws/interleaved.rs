@@ -7,11 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use ceasefire::{
-    AddressSpace, Batch, Bounds, Capabilities, Engine, Entry, Flush, Gather, Owed, PageSize, Payment,
-    Platform, Root, Schedule, Stamp, TableGuard,
+    AddressSpace, Batch, Bounds, Capabilities, Condition, Engine, Entry, Flush, Gather, Owed, PageSize,
+    Payment, Platform, Root, Schedule, Stamp, TableGuard,
 };
-
-use ceasefire_testing::UNKEPT;
 
 use crate::hands::room;
 use crate::script::{every, wide, PROMISES};
@@ -206,7 +204,7 @@ impl History {
                     if threads.random(2) == 0 {
                         unmapping.hold();
                     } else {
-                        unmapping.release_in_debt(UNKEPT);
+                        unmapping.release_in_debt(Condition::UNKEPT);
                     }
                 }
                 15 if threads.random(6) == 0 && !place.ending.swap(true, SeqCst) => {

@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::mem::forget;
 use std::panic::{catch_unwind, panic_any, AssertUnwindSafe};
 
-use ceasefire::{Batch, Entry, Flush, Gather, KernelGather, Owed, PageSize, Place, Schedule, Translation};
-use ceasefire_testing::UNKEPT;
+use ceasefire::{
+    Batch, Condition, Entry, Flush, Gather, KernelGather, Owed, PageSize, Place, Schedule, Translation,
+};
 
 use crate::hands::{room, was, Hands, TableLock};
 use crate::script::{lazy, machine, Event, Machine, Point, Space};
@@ -64,7 +65,7 @@ fn a_translation_whose_exchange_panicked_in_a_batch_is_flushed_before_the_page_c
                 } else {
                     unmapping.clear::<_, Entry>(&lock, PAGE, PageSize::KIB_4, |_| give_up());
                 }
-                unmapping.release_in_debt(UNKEPT);
+                unmapping.release_in_debt(Condition::UNKEPT);
             });
             drop(batch);
             assert_eq!(came_out.take(), 1);
@@ -83,7 +84,7 @@ fn a_page_with_a_translation_whose_exchange_panicked_does_not_owe() {
     caught(|| {
         unmapping.clear::<_, Entry>(&TableLock(p.clone()), PAGE, PageSize::KIB_4, |_| give_up());
     });
-    unmapping.release_in_debt(UNKEPT);
+    unmapping.release_in_debt(Condition::UNKEPT);
 }
 
 #[test]
@@ -187,7 +188,7 @@ fn pages_that_a_panic_in_the_drop_of_a_batch_left_are_lost() {
     for page in [1, 2] {
         let mut unmapping = batch.take(Freed(&freed));
         unmapping.clear(&TableLock(p.clone()), page * PAGE, PageSize::KIB_4, |_| Entry::READ_ONLY);
-        unmapping.release_in_debt(UNKEPT);
+        unmapping.release_in_debt(Condition::UNKEPT);
     }
     caught(|| drop(batch));
     assert_eq!((freed.take(), m.cached(1, 2 * PAGE).is_some()), (0, true), "R1: CPU 1 still uses it");

@@ -198,7 +198,7 @@ impl Kernel {
                 let entry = if user.stores { Entry::DIRTY } else { Entry::READ_ONLY };
                 unmapping.clear(&Locked(space), user.page << PAGE_SHIFT, PageSize::KIB_4, |_| entry);
             }
-            unmapping.release_in_debt(Condition { dirty: false, locked: false, altered: false });
+            unmapping.release_in_debt(Condition::UNKEPT);
         }
         drop(batch);
         while self.owing.len() > self.most_owing {

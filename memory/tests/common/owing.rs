@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use ceasefire::{Batch, Entry, Owed, PageSize, Platform, Schedule, Stamp};
+use ceasefire::{Batch, Condition, Entry, Owed, PageSize, Platform, Schedule, Stamp};
 use ceasefire_memory::{Config, Frame, FrameNumber, Lazy, NodeId, PAGE_BYTES};
-pub(crate) use ceasefire_testing::{TableLock, UNKEPT};
+pub(crate) use ceasefire_testing::TableLock;
 
 use super::{config, free, Rig, Space};
 
@@ -83,7 +83,7 @@ pub(crate) fn owe_as(
     for (page, frame) in (0..).zip(frames) {
         let mut unmapping = batch.take(frame);
         unmapping.clear(&TableLock(space.clone()), page * PAGE_BYTES, PageSize::KIB_4, |_| READ);
-        unmapping.release_in_debt(UNKEPT);
+        unmapping.release_in_debt(Condition::UNKEPT);
         if batch.len() == ceasefire::BATCH {
             batch.flush();
         }

@@ -46,7 +46,7 @@ fn batch_against_settle(schedule: Schedule) {
             Entry::NONE
         }
     });
-    unmapping.release_in_debt(Condition { dirty: false, locked: false, altered: false });
+    unmapping.release_in_debt(Condition::UNKEPT);
     drop(batch);
     machine.end();
     running.join().expect("it ran");

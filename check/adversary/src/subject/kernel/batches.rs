@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 
-use ceasefire::{Batch, Owed, PageSize, Schedule, WritePermit};
+use ceasefire::{Batch, Condition, Owed, PageSize, Schedule, WritePermit};
 
-use super::{address, Gone, Kernel, Page, Space, UNKEPT};
+use super::{address, Gone, Kernel, Page, Space};
 use crate::hardware::frame::Allocation;
 
 impl Kernel {
@@ -37,7 +37,7 @@ impl Kernel {
                     if old.dirty() {
                         unmapping.hold();
                     } else {
-                        unmapping.release_in_debt(UNKEPT);
+                        unmapping.release_in_debt(Condition::UNKEPT);
                     }
                     drop(lock);
                 }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::rc::Rc;
 
-use ceasefire::{AddressSpace, Condition, Engine, Owed, RangeGuard, Root, Settled, TableGuard};
+use ceasefire::{AddressSpace, Engine, Owed, RangeGuard, Root, Settled, TableGuard};
 
 use self::tables::{MappingNumber, Pte, Table, Tables, BITS, TOP};
 use super::cores::Cores;
@@ -94,9 +94,6 @@ struct Gone(RefCell<Vec<MappingNumber>>);
 /// A frame that nobody else owns.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Page(pub(crate) u32);
-
-/// A page that nothing keeps.
-const UNKEPT: Condition = Condition { dirty: false, locked: false, altered: false };
 
 /// The first address of the kernel's ranges.
 const KERNEL_BASE: u64 = 1 << 40;

@@ -79,7 +79,7 @@ impl<'a> Evicting<'a> {
             Old(Entry { writable, dirty, ..Entry::READ_ONLY })
         });
         page.update(|page| *page = frame);
-        page.release_in_debt(Condition { dirty: false, locked: false, altered: false });
+        page.release_in_debt(Condition::UNKEPT);
     }
 }
 
