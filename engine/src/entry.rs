@@ -4,6 +4,8 @@
 //! step and returns the old one. So the engine sees every change together with its debt, and there is no value for a
 //! debt that a caller could drop. The kernel implements [`Translation`] for its own type of entries.
 
+use core::mem;
+
 use crate::flush::{Flush, PageSize};
 use crate::platform::Platform;
 use crate::sabotage::Guard;
@@ -74,6 +76,27 @@ impl Debt {
     /// The flush that pays it.
     pub(crate) fn flush(self) -> Flush {
         Flush::page(self.address, self.size)
+    }
+}
+
+/// Exchanges an entry, and returns it with its content. If the kernel's code panics meanwhile, the entry may be gone, and
+/// `worst` notes the debt for that.
+#[inline]
+pub(crate) fn exchanged<E: Translation>(exchange: impl FnOnce() -> E, worst: impl FnMut()) -> (E, Entry) {
+    let unwinding = Unwinding(worst);
+    let old = exchange();
+    let entry = old.entry();
+    mem::forget(unwinding);
+    (old, entry)
+}
+
+/// Runs when it is dropped.
+struct Unwinding<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for Unwinding<F> {
+    #[cold]
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 

@@ -26,7 +26,7 @@ use super::account::{Paid, Part, Recorded};
 use super::permit::WritePermit;
 use super::room::Place;
 use super::settled::TableGuard;
-use crate::entry::{Debt, Entry, Translation};
+use crate::entry::{exchanged, Debt, Entry, Translation};
 use crate::flush::{Flush, PageSize};
 use crate::lazy::{may_owe, Condition, Met, Owed};
 use crate::platform::Platform;
@@ -577,22 +577,6 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Drop for Batch<'_, P, T,
     }
 }
 
-/// Records a debt for the worst that an exchange may have done before it panicked.
-struct Unwound<'b, 'e, 's, P: Platform, T, R: FnMut(Owed<T>), const N: usize> {
-    batch: &'b mut Batch<'e, P, T, R, N>,
-    space: &'s P::Space,
-    address: u64,
-    size: PageSize,
-    narrowed: bool,
-}
-
-impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Drop for Unwound<'_, '_, '_, P, T, R, N> {
-    #[cold]
-    fn drop(&mut self) {
-        self.batch.owe(self.space, Debt::new(self.address, self.size, Entry::DIRTY), self.narrowed);
-    }
-}
-
 /// A page whose translations are being taken away. Dropping it [holds](Unmapping::hold) the page.
 #[must_use = "dropping it keeps the page until the batch's next flush"]
 #[derive(Debug)]
@@ -655,12 +639,11 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, 
         narrowed: bool,
         exchange: impl FnOnce(&G) -> E,
     ) -> E {
-        let unwound = Unwound { batch: self.batch, space: guard.space(), address, size, narrowed };
-        let old = exchange(guard);
-        let entry = old.entry();
-        mem::forget(unwound);
-        let narrowed = narrowed && self.batch.engine.guarded(Guard::Narrowing); // R5
-        self.batch.owe(guard.space(), Debt::new(address, size, entry), narrowed);
+        let (batch, space) = (&mut *self.batch, guard.space());
+        let worst = || batch.owe(space, Debt::new(address, size, Entry::DIRTY), narrowed);
+        let (old, entry) = exchanged(|| exchange(guard), worst);
+        let narrowed = narrowed && batch.engine.guarded(Guard::Narrowing); // R5
+        batch.owe(space, Debt::new(address, size, entry), narrowed);
         old
     }
 

@@ -10,13 +10,12 @@
 //! these flushes the only one at its end. A gather made by [`Gather::keeping`] borrows the lock that keeps new
 //! translations out of the whole range. It flushes once at its end, and cannot outlive that lock.
 
-use core::mem;
 use core::ops::Deref;
 
 use super::room::{Place, Room};
 use super::settled::{Settled, TableGuard};
 use super::span::Span;
-use crate::entry::{Debt, Entry, Translation};
+use crate::entry::{exchanged, Debt, Entry, Translation};
 use crate::flush::{Flush, PageSize};
 use crate::platform::Platform;
 use crate::sabotage::Guard;
@@ -206,6 +205,24 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
         }
     }
 
+    /// Notes the debt of a translation of `space`. The caller may have mixed up spaces. The gather's own flush does not cover
+    /// another one, which is flushed at once.
+    fn owe(&mut self, space: &AddressSpace, debt: Debt) {
+        if !self.engine.may_be_held(space, debt.entry) {
+            return;
+        }
+        if self.is_foreign(space) {
+            self.engine.flush(space, debt.flush());
+        } else {
+            self.room.changed.cover(debt.address, debt.size, debt.size.bytes());
+        }
+    }
+
+    /// Whether a lock's space is another than the gather's.
+    fn is_foreign(&self, space: &AddressSpace) -> bool {
+        space.id() != self.space.id()
+    }
+
     /// The flush after which the gather changes nothing more and looks at no translation.
     fn flush_last(&mut self) {
         if self.space.in_flight.nested() && self.engine.guarded(Guard::Nested) {
@@ -246,19 +263,6 @@ impl<P: Platform, T, R: FnMut(T)> Drop for Gather<'_, P, T, R> {
     }
 }
 
-/// Notes a debt for the worst that an exchange may have done before it panicked.
-struct Unwound<'c, 'g, 'e, P: Platform, T, R: FnMut(T), G: TableGuard<P>> {
-    changes: &'c mut Changes<'g, 'e, P, T, R, G>,
-    address: u64,
-    size: PageSize,
-}
-
-impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Drop for Unwound<'_, '_, '_, P, T, R, G> {
-    fn drop(&mut self) {
-        self.changes.owe(Debt::new(self.address, self.size, Entry::DIRTY));
-    }
-}
-
 /// Changes of translations under one page-table lock, which is released when they are dropped.
 #[must_use = "dropping it releases the page-table lock"]
 #[derive(Debug)]
@@ -280,7 +284,7 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> 
         exchange: impl FnOnce(&G) -> E,
         led_to: impl FnOnce(&E) -> Option<T>,
     ) -> E {
-        let old = self.exchange(address, size, exchange);
+        let old = self.narrow(address, size, exchange);
         if let Some(held) = led_to(&old) {
             self.hold(held);
         }
@@ -296,21 +300,12 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> 
         size: PageSize,
         exchange: impl FnOnce(&G) -> E,
     ) -> E {
-        self.exchange(address, size, exchange)
-    }
-
-    #[inline]
-    fn exchange<E: Translation>(
-        &mut self,
-        address: u64,
-        size: PageSize,
-        exchange: impl FnOnce(&G) -> E,
-    ) -> E {
-        let unwound = Unwound { changes: self, address, size };
-        let old = exchange(&unwound.changes.lock);
-        let entry = old.entry();
-        mem::forget(unwound);
-        self.owe(Debt::new(address, size, entry));
+        let Self { gather, lock } = self;
+        let lock = &**lock;
+        let space = lock.space().as_ref();
+        let worst = || gather.owe(space, Debt::new(address, size, Entry::DIRTY));
+        let (old, entry) = exchanged(|| exchange(lock), worst);
+        gather.owe(space, Debt::new(address, size, entry));
         old
     }
 
@@ -332,14 +327,16 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> 
         bytes: u64,
         exchange: impl FnOnce(&G) -> E,
     ) -> E {
-        let foreign = self.is_foreign();
+        let Self { gather, lock } = self;
+        let space = lock.space().as_ref();
+        let foreign = gather.is_foreign(space);
         if !foreign {
             // Before the table is taken out: `exchange` may panic behind that.
-            self.gather.room.changed.cover_table(address, size, bytes.max(size.bytes()));
+            gather.room.changed.cover_table(address, size, bytes.max(size.bytes()));
         }
-        let old = exchange(&self.lock);
+        let old = exchange(lock);
         if foreign {
-            self.flush_foreign(Flush::ALL);
+            gather.engine.flush(space, Flush::ALL);
         }
         old
     }
@@ -362,30 +359,6 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> 
     /// Whether new translations are kept out of the range until the gather ends, because [`Gather::keeping`] made it.
     pub fn keeps(&self) -> bool {
         self.gather.keeps
-    }
-
-    fn owe(&mut self, debt: Debt) {
-        let space = self.lock.space().as_ref();
-        if !self.gather.engine.may_be_held(space, debt.entry) {
-            return;
-        }
-        if self.is_foreign() {
-            self.flush_foreign(debt.flush());
-        } else {
-            self.gather.room.changed.cover(debt.address, debt.size, debt.size.bytes());
-        }
-    }
-
-    /// Whether the lock belongs to another space than the gather's.
-    fn is_foreign(&self) -> bool {
-        self.lock.space().as_ref().id() != self.gather.space.id()
-    }
-
-    /// Flushes another space at once. The caller mixed up spaces, and the gather's own flush does not cover the other
-    /// one.
-    #[cold]
-    fn flush_foreign(&mut self, flush: Flush) {
-        self.gather.engine.flush(self.lock.space().as_ref(), flush);
     }
 }
 

@@ -19,4 +19,3 @@ pub use permit::WritePermit;
 pub use room::Place;
 pub(crate) use room::Room;
 pub use settled::{Settled, TableGuard};
-pub(crate) use span::Span;

@@ -6,10 +6,9 @@
 //! strict form the gather is finished before the call returns.
 
 use core::fmt;
-use core::mem;
 
-use crate::debt::{Place, Room, Span};
-use crate::entry::{may_be_held_in_kernel, Translation};
+use crate::debt::{Place, Room};
+use crate::entry::{exchanged, may_be_held_in_kernel, Translation};
 use crate::flush::PageSize;
 use crate::platform::Platform;
 use crate::Engine;
@@ -57,12 +56,10 @@ impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
     /// Clears the translation of `size` at `address`. `exchange` puts an entry that no CPU can use in its place, in one
     /// atomic step, and returns the old entry. Pass the frame and the address to [`KernelGather::hold`].
     pub fn clear<E: Translation>(&mut self, address: u64, size: PageSize, exchange: impl FnOnce() -> E) -> E {
-        let unwound = Unwound { changed: &mut self.room.changed, address, size };
-        let old = exchange();
-        let entry = old.entry();
-        mem::forget(unwound);
+        let mut cover = || self.room.changed.cover(address, size, size.bytes());
+        let (old, entry) = exchanged(exchange, &mut cover);
         if may_be_held_in_kernel(entry) {
-            self.room.changed.cover(address, size, size.bytes());
+            cover();
         }
         old
     }
@@ -108,19 +105,6 @@ impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
 
     /// Flushes and releases.
     pub fn finish(self) {}
-}
-
-/// Covers a translation whose exchange panicked: it may have been cleared.
-struct Unwound<'s> {
-    changed: &'s mut Span,
-    address: u64,
-    size: PageSize,
-}
-
-impl Drop for Unwound<'_> {
-    fn drop(&mut self) {
-        self.changed.cover(self.address, self.size, self.size.bytes());
-    }
 }
 
 /// Written by hand, so that `release` may be a closure.
