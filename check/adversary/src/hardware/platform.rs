@@ -13,7 +13,7 @@ use super::frame::Allocation;
 use super::tlb::{Invalidation, Tag};
 use super::Hardware;
 use crate::model::promise::Promise;
-use crate::model::schedule::below;
+use crate::model::schedule::{below, in_some_order};
 
 /// A kernel on the machine, as far as the platform depends on it.
 pub(crate) trait System: Sized {
@@ -268,11 +268,7 @@ unsafe impl<S: System> Platform for Adverse<S> {
     /// They arrive in any order, whatever the order in which they were sent.
     fn interrupt(&self, targets: &CpuSet) {
         self.assert_off();
-        let mut targets: Vec<CpuId> = targets.iter().collect();
-        if below(2) == 0 {
-            targets.reverse();
-        }
-        for target in targets {
+        for target in in_some_order(targets.iter()) {
             self.hardware.step();
             self.hardware.send(target.index());
         }

@@ -66,6 +66,15 @@ pub(crate) fn below(bound: u32) -> u32 {
     (((random() >> 32) * u64::from(bound)) >> 32) as u32
 }
 
+/// The things in their order or in the reverse.
+pub(crate) fn in_some_order<T>(things: impl Iterator<Item = T>) -> Vec<T> {
+    let mut things: Vec<T> = things.collect();
+    if below(2) == 0 {
+        things.reverse();
+    }
+    things
+}
+
 /// One run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ran {

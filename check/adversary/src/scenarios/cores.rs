@@ -7,7 +7,8 @@ use ceasefire::{cores, AddressSpace, Asid, AtomicCpuSet, CpuSet, Schedule};
 use ceasefire_atomics::{fence, Ordering};
 
 use super::programs::{
-    breaking, one_page, pause, read_only_page, rests, stores, stores_to, two_pages, unmaps, without,
+    breaking, device_stores, one_page, pause, read_only_page, rests, stores, stores_to, two_pages, unmaps,
+    without,
 };
 use crate::model::promise::Promise;
 use crate::model::removed::Removed;
@@ -602,11 +603,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
                     kernel.detach_device(&kernel.space(0));
                 }
             },
-            |kernel| {
-                (0..8).for_each(|_| {
-                    kernel.device_store(1);
-                });
-            },
+            device_stores,
         ],
         ..PLAIN
     },

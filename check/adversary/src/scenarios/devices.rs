@@ -3,7 +3,9 @@
 use ceasefire::sabotage::Guard;
 use ceasefire::{Flush, PageSize, Schedule};
 
-use super::programs::{breaking, one_page, read_only_page, stores, two_pages, unmaps, without};
+use super::programs::{
+    breaking, device_stores, device_stores_to, one_page, read_only_page, stores, two_pages, unmaps, without,
+};
 use crate::model::promise::Promise;
 use crate::model::rule::Rule::{R1, R3, R7};
 use crate::search::scenario::{Scenario, PLAIN};
@@ -12,12 +14,6 @@ use crate::subject::kernel::{address, Kernel};
 fn with_device(kernel: &Kernel) {
     one_page(kernel);
     kernel.attach_device(&kernel.space(0));
-}
-
-fn device_stores(kernel: &Kernel) {
-    (0..8).for_each(|_| {
-        kernel.device_store(1);
-    });
 }
 
 pub(super) static SCENARIOS: &[Scenario] = &[
@@ -121,14 +117,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
             two_pages(kernel);
             kernel.attach_device(&kernel.space(0));
         },
-        programs: &[
-            |kernel| kernel.unmap(&kernel.space(0), 1..3),
-            |kernel| {
-                (0..8).for_each(|_| {
-                    kernel.device_store(2);
-                });
-            },
-        ],
+        programs: &[|kernel| kernel.unmap(&kernel.space(0), 1..3), |kernel| device_stores_to(kernel, 2)],
         ..PLAIN
     },
 ];

@@ -3,7 +3,10 @@
 use ceasefire::sabotage::Guard;
 use ceasefire::Errata;
 
-use super::programs::{breaking, one_page, stores, unmaps, without};
+use super::programs::{
+    breaking, device_stores, kernel_page, loads_kernel_page, one_page, stores, unmaps, unmaps_kernel_page,
+    without,
+};
 use crate::model::promise::Promise;
 use crate::model::rule::Rule::{R1, R2, R3};
 use crate::search::scenario::{Carried, Scenario, PLAIN};
@@ -13,17 +16,8 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         name: "J1-global-entries-stay",
         source: "Intel, Alder Lake, INVLPG with PCIDs",
         guards: &[(&[breaking(Promise::GlobalToo)], &[R1, R3])],
-        before: |kernel| {
-            kernel.map_kernel(1);
-        },
-        programs: &[
-            |kernel| kernel.unmap_kernel(1, false),
-            |kernel| {
-                (0..8).for_each(|_| {
-                    kernel.load_kernel(1);
-                });
-            },
-        ],
+        before: kernel_page,
+        programs: &[unmaps_kernel_page, loads_kernel_page],
         ..PLAIN
     },
     Scenario {
@@ -58,14 +52,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
             one_page(kernel);
             kernel.attach_device(&kernel.space(0));
         },
-        programs: &[
-            |kernel| kernel.unmap_with_table(&kernel.space(0), 0),
-            |kernel| {
-                (0..8).for_each(|_| {
-                    kernel.device_store(1);
-                });
-            },
-        ],
+        programs: &[|kernel| kernel.unmap_with_table(&kernel.space(0), 0), device_stores],
         ..PLAIN
     },
     Scenario {
@@ -125,17 +112,8 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         guards: &[(&[without(Guard::Everyone)], &[R1, R3])],
         carried: Carried::Broadcasts,
         errata: Errata { everyone: true, ..Errata::NONE },
-        before: |kernel| {
-            kernel.map_kernel(1);
-        },
-        programs: &[
-            |kernel| kernel.unmap_kernel(1, false),
-            |kernel| {
-                (0..8).for_each(|_| {
-                    kernel.load_kernel(1);
-                });
-            },
-        ],
+        before: kernel_page,
+        programs: &[unmaps_kernel_page, loads_kernel_page],
         ..PLAIN
     },
 ];

@@ -2,7 +2,10 @@
 
 use ceasefire::sabotage::Guard;
 
-use super::programs::{breaking, one_huge_page, one_page, stores, stores_to, two_pages, unmaps, without};
+use super::programs::{
+    breaking, kernel_page, one_huge_page, one_page, stores, stores_to, two_pages, unmaps, unmaps_kernel_page,
+    without,
+};
 use crate::model::promise::Promise;
 use crate::model::rule::Rule::{R1, R2, R3, R7};
 use crate::search::scenario::{Scenario, PLAIN};
@@ -80,17 +83,12 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         name: "A6-kernel-range",
         source: "Asterinas, #2849; litebox #848, coconut-svsm #1188, nanvix #2244",
         guards: &[(&[without(Guard::KernelFlush)], &[R1, R3])],
-        before: |kernel| {
-            kernel.map_kernel(1);
-        },
-        programs: &[
-            |kernel| kernel.unmap_kernel(1, false),
-            |kernel| {
-                for _ in 0..6 {
-                    kernel.load_kernel(1);
-                }
-            },
-        ],
+        before: kernel_page,
+        programs: &[unmaps_kernel_page, |kernel| {
+            for _ in 0..6 {
+                kernel.load_kernel(1);
+            }
+        }],
         ..PLAIN
     },
     Scenario {

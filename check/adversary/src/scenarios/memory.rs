@@ -165,6 +165,14 @@ fn unmaps(manager: &Manager) {
 
 const PLAYED: Managing = Managing { config: one_node, before: memory, programs: &[] };
 
+/// Once the other CPU has used the first page, reclaim takes it and leaves it in debt.
+fn reclaims(manager: &Manager) {
+    let space = manager.space(0);
+    manager.await_flag(0);
+    // The first one or two find that the page was used.
+    (0..3).for_each(|_| manager.reclaim_range(&space, manager.at(0), 1));
+}
+
 pub(super) static SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "M1-munmap",
@@ -377,11 +385,8 @@ pub(super) static SCENARIOS: &[Scenario] = &[
             before: read_file,
             programs: &[
                 |manager| {
-                    let space = manager.space(0);
-                    manager.await_flag(0);
-                    // The first one or two find that the page was used.
-                    (0..3).for_each(|_| manager.reclaim_range(&space, manager.at(0), 1));
-                    manager.discard(&space, manager.at(0), 1);
+                    reclaims(manager);
+                    manager.discard(&manager.space(0), manager.at(0), 1);
                     manager.end();
                 },
                 |manager| loads(manager, 0),
@@ -516,12 +521,9 @@ pub(super) static SCENARIOS: &[Scenario] = &[
             before: read_file,
             programs: &[
                 |manager| {
-                    let space = manager.space(0);
-                    manager.await_flag(0);
-                    // The first one or two find that the page was used.
-                    (0..3).for_each(|_| manager.reclaim_range(&space, manager.at(0), 1));
+                    reclaims(manager);
                     // The second page keeps the table, so no table is freed with a flush of its own.
-                    manager.remap(&space, manager.at(0), 1);
+                    manager.remap(&manager.space(0), manager.at(0), 1);
                     manager.end();
                 },
                 |manager| loads(manager, 0),

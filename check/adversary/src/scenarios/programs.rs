@@ -83,6 +83,33 @@ pub(super) fn unmaps(kernel: &Kernel) {
     kernel.unmap(&kernel.space(0), 1..2);
 }
 
+/// Page 1 of the kernel's ranges.
+pub(super) fn kernel_page(kernel: &Kernel) {
+    kernel.map_kernel(1);
+}
+
+pub(super) fn unmaps_kernel_page(kernel: &Kernel) {
+    kernel.unmap_kernel(1, false);
+}
+
+/// Loads page 1 of the kernel's ranges again and again.
+pub(super) fn loads_kernel_page(kernel: &Kernel) {
+    for _ in 0..8 {
+        kernel.load_kernel(1);
+    }
+}
+
+/// A device stores to page 1 again and again.
+pub(super) fn device_stores(kernel: &Kernel) {
+    device_stores_to(kernel, 1);
+}
+
+pub(super) fn device_stores_to(kernel: &Kernel, page: u64) {
+    for _ in 0..8 {
+        kernel.device_store(page);
+    }
+}
+
 pub(super) fn unmaps_table(kernel: &Kernel) {
     kernel.unmap_with_table(&kernel.space(0), 0);
 }

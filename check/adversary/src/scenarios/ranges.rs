@@ -2,7 +2,7 @@
 
 use ceasefire::sabotage::Guard;
 
-use super::programs::{one_huge_page, one_page, rests, stores, stores_to, without};
+use super::programs::{device_stores_to, one_huge_page, one_page, rests, stores, stores_to, without};
 use crate::model::rule::Rule::{R1, R2, R3, R7};
 use crate::search::scenario::{Scenario, PLAIN};
 use crate::subject::kernel::Kernel;
@@ -80,14 +80,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
             one_huge_page(kernel);
             kernel.attach_device(&kernel.space(0));
         },
-        programs: &[
-            |kernel| kernel.unmap_huge(&kernel.space(0), 4),
-            |kernel| {
-                (0..8).for_each(|_| {
-                    kernel.device_store(6);
-                });
-            },
-        ],
+        programs: &[|kernel| kernel.unmap_huge(&kernel.space(0), 4), |kernel| device_stores_to(kernel, 6)],
         ..PLAIN
     },
     Scenario {

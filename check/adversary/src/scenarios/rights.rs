@@ -3,7 +3,7 @@
 use ceasefire::sabotage::Guard;
 use ceasefire::Schedule;
 
-use super::programs::{one_page, stores, without};
+use super::programs::{device_stores, kernel_page, one_page, stores, unmaps_kernel_page, without};
 use crate::model::rule::Rule::{R1, R3, R5, R7};
 use crate::search::scenario::{Scenario, PLAIN};
 
@@ -37,33 +37,21 @@ pub(super) static SCENARIOS: &[Scenario] = &[
             one_page(kernel);
             kernel.attach_device(&kernel.space(0));
         },
-        programs: &[
-            |kernel| kernel.copy_on_write(&kernel.space(0), 1),
-            |kernel| {
-                (0..8).for_each(|_| {
-                    kernel.device_store(1);
-                });
-            },
-        ],
+        programs: &[|kernel| kernel.copy_on_write(&kernel.space(0), 1), device_stores],
         ..PLAIN
     },
     Scenario {
         name: "G7-flush-deferred-and-forgotten",
         source: "Xen altp2m, 92fc0b635ca8; Linux, Schneider's series v7",
         guards: &[(&[without(Guard::KernelEntry)], &[R1, R3])],
-        before: |kernel| {
-            kernel.map_kernel(1);
-        },
-        programs: &[
-            |kernel| kernel.unmap_kernel(1, false),
-            |kernel| {
-                for _ in 0..3 {
-                    kernel.load_kernel(1);
-                    kernel.isolate(3);
-                    kernel.load_kernel(1);
-                }
-            },
-        ],
+        before: kernel_page,
+        programs: &[unmaps_kernel_page, |kernel| {
+            for _ in 0..3 {
+                kernel.load_kernel(1);
+                kernel.isolate(3);
+                kernel.load_kernel(1);
+            }
+        }],
         ..PLAIN
     },
     Scenario {

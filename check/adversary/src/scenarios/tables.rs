@@ -3,7 +3,9 @@
 use ceasefire::sabotage::Guard;
 use ceasefire::Walkers;
 
-use super::programs::{breaking, one_page, rests, runs_and_walks, stores, unmaps_table, without};
+use super::programs::{
+    breaking, device_stores, kernel_page, one_page, rests, runs_and_walks, stores, unmaps_table, without,
+};
 use crate::model::promise::Promise;
 use crate::model::rule::Rule::{R1, R2, R3};
 use crate::search::scenario::{Scenario, PLAIN};
@@ -72,9 +74,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         source: "Linux, CVE-2025-71202",
         guards: &[(&[without(Guard::KernelDevices)], &[R1, R2, R3])],
         devices: 1,
-        before: |kernel| {
-            kernel.map_kernel(1);
-        },
+        before: kernel_page,
         programs: &[
             |kernel| kernel.unmap_kernel(1, true),
             |kernel| {
@@ -94,11 +94,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
             one_page(kernel);
             kernel.attach_device(&kernel.space(0));
         },
-        programs: &[unmaps_table, |kernel| {
-            (0..8).for_each(|_| {
-                kernel.device_store(1);
-            });
-        }],
+        programs: &[unmaps_table, device_stores],
         ..PLAIN
     },
     Scenario {

@@ -6,7 +6,7 @@
 use ceasefire::sabotage::Guard;
 use ceasefire::Walkers;
 
-use super::programs::{breaking, one_page, runs_and_walks, unmaps_table, walks, without};
+use super::programs::{breaking, kernel_page, one_page, runs_and_walks, unmaps_table, walks, without};
 use crate::model::promise::Promise;
 use crate::model::rule::Rule::R2;
 use crate::search::scenario::{Carried, Scenario, PLAIN};
@@ -119,9 +119,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "C4m-kernel-table-and-a-walk",
         carried: Carried::Broadcasts,
-        before: |kernel| {
-            kernel.map_kernel(1);
-        },
+        before: kernel_page,
         programs: &[
             |kernel| kernel.unmap_kernel(1, true),
             |kernel| (0..6).for_each(|_| kernel.walk_kernel(1)),

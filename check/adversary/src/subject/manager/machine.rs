@@ -10,7 +10,7 @@ use super::managed::{frame_of, Managed};
 use crate::hardware::platform::Adverse;
 use crate::hardware::tlb::Tag;
 use crate::model::rule::Rule;
-use crate::model::schedule::below;
+use crate::model::schedule::{below, in_some_order};
 
 impl Adverse<Managed> {
     /// A device works for a while.
@@ -73,15 +73,6 @@ impl Adverse<Managed> {
     }
 }
 
-/// The pages in their order or in the reverse: a device takes any.
-fn in_some_order(pages: &[(Block, FrameNumber)]) -> Vec<(Block, FrameNumber)> {
-    let mut pages = pages.to_vec();
-    if below(2) == 0 {
-        pages.reverse();
-    }
-    pages
-}
-
 impl Machine for Adverse<Managed> {
     type Lock<T: fmt::Debug> = Exclusive<T>;
     type RwLock<T: fmt::Debug> = Shared<T>;
@@ -137,7 +128,8 @@ impl Machine for Adverse<Managed> {
         for (_, frame) in pages {
             record.writes(frame.get(), true);
         }
-        for (block, frame) in in_some_order(pages) {
+        // A device takes any.
+        for (block, frame) in in_some_order(pages.iter().copied()) {
             self.device_works();
             record.put_block(block, record.word(frame.get()));
         }
@@ -149,7 +141,7 @@ impl Machine for Adverse<Managed> {
 
     fn read_in(&self, pages: &[(Block, FrameNumber)]) {
         self.assert_may_sleep();
-        for (block, frame) in in_some_order(pages) {
+        for (block, frame) in in_some_order(pages.iter().copied()) {
             self.device_works();
             self.system.record.set_word(frame.get(), self.system.record.block(block));
         }
