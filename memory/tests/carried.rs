@@ -9,7 +9,7 @@ use ceasefire_memory::{
 };
 use proptest::prelude::*;
 
-use crate::common::{at, finish, Rig, Space};
+use crate::common::{at, finish, running, Rig, Space};
 
 const NEAR: NodeId = NodeId(0);
 const FAR: NodeId = NodeId(1);
@@ -20,13 +20,7 @@ const TABLE: u64 = 512;
 fn machine(schedule: Schedule) -> (Rig, Space, u64) {
     let lazy = Lazy { max_age: 1_000_000, tick: 250_000, ..Lazy::default() };
     let nodes = vec![NodeLayout::new(4096), NodeLayout::new(4096)];
-    let config = Config { swap_pages: 2048, lru_batch: 1, lazy, ..Config::new(nodes, 2, schedule) };
-    let rig = Rig::by_hand(config);
-    let free = rig.memory.free_frames();
-    let space = rig.memory.new_space().unwrap();
-    rig.run(&space);
-    rig.on(1, || rig.run(&space));
-    (rig, space, free)
+    running(Config { swap_pages: 2048, lru_batch: 1, lazy, ..Config::new(nodes, 2, schedule) })
 }
 
 /// The rights and the bits of the entry for a page: present, writable, accessed, dirty.

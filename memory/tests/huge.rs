@@ -6,7 +6,7 @@ use ceasefire_memory::{
     UnmapError, Work, PAGE_BYTES,
 };
 
-use crate::common::{self, at, end, exhaust, finish, take_all, Moment, Rig, Space};
+use crate::common::{self, at, end, exhaust, finish, running, take_all, Moment, Rig, Space};
 
 const NEAR: NodeId = NodeId(0);
 const FAR: NodeId = NodeId(1);
@@ -14,15 +14,6 @@ const FAR: NodeId = NodeId(1);
 fn layout() -> Config {
     let nodes = vec![NodeLayout::new(4096), NodeLayout::new(4096)];
     Config { swap_pages: 2048, lru_batch: 1, ..Config::new(nodes, 2, Schedule::Batched) }
-}
-
-fn running(config: Config) -> (Rig, Space, u64) {
-    let rig = Rig::by_hand(config);
-    let free = rig.memory.free_frames();
-    let space = rig.memory.new_space().unwrap();
-    rig.run(&space);
-    rig.on(1, || rig.run(&space));
-    (rig, space, free)
 }
 
 fn fill(rig: &Rig, space: &Space, start: u64, pages: u64) {

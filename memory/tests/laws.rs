@@ -10,7 +10,7 @@ use ceasefire_memory::{
 use proptest::prelude::*;
 
 use crate::common::guards::{self, Guard};
-use crate::common::{at, between, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
+use crate::common::{at, between, config, end, exhaust, finish, running, shared_space, Moment, Rig, Space};
 
 #[test]
 fn an_access_to_nothing_and_a_store_to_a_read_only_page_are_refused() {
@@ -351,10 +351,7 @@ fn owed_translation(rig: &Rig, space: &Space) -> u64 {
 fn owing_rig() -> (Rig, Space) {
     let nodes = vec![NodeLayout::new(256)];
     let config = Config { lru_batch: 1, read_ahead: 1, ..Config::new(nodes, 2, Schedule::Batched) };
-    let rig = Rig::by_hand(config);
-    let space = rig.memory.new_space().unwrap();
-    rig.run(&space);
-    rig.on(1, || rig.run(&space));
+    let (rig, space, _) = running(config);
     (rig, space)
 }
 

@@ -10,7 +10,7 @@ use ceasefire_memory::{
 };
 
 use crate::common::{
-    at, between, config, exhaust, finish, free, meet, owing, shared_space, Moment, Rig, Space,
+    at, between, config, exhaust, finish, free, meet, owing, running, shared_space, Moment, Rig, Space,
 };
 
 const NEAR: NodeId = NodeId(0);
@@ -19,11 +19,7 @@ const FAR: NodeId = NodeId(1);
 /// A machine of two CPUs on two nodes, a space that both run, and `pages` pages on the first node that both have used:
 /// page `n` holds `n + 1`.
 fn pages_in_use(config: Config, pages: u64) -> (Rig, Space, u64, u64) {
-    let rig = Rig::by_hand(config);
-    let free = rig.memory.free_frames();
-    let space = rig.memory.new_space().unwrap();
-    rig.run(&space);
-    rig.on(1, || rig.run(&space));
+    let (rig, space, free) = running(config);
     let start = rig.memory.map_anonymous(&space, Pages::new(pages)).unwrap();
     for page in 0..pages {
         rig.store(&space, at(start, page), page + 1).unwrap();

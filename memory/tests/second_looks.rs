@@ -10,7 +10,7 @@ use ceasefire_memory::{
     Config, FaultError, Lazy, NodeId, NodeLayout, ObjectId, Pages, Protection, PAGE_BYTES,
 };
 
-use crate::common::{at, Moment, Rig, Space};
+use crate::common::{at, running, Moment, Rig, Space};
 
 const ONE: Pages = Pages::new(1);
 const NEAR: NodeId = NodeId(0);
@@ -227,11 +227,7 @@ fn machine(mapping: Mapping, schedule: Schedule) -> (Page, u64) {
     let lazy = Lazy { max_age: 1_000_000, tick: 250_000, ..Lazy::default() };
     let config =
         Config { swap_pages: SLOTS, lru_batch: 1, objects: 4, lazy, ..Config::new(nodes, 2, schedule) };
-    let rig = Rig::by_hand(config);
-    let free = rig.memory.free_frames();
-    let space = rig.memory.new_space().unwrap();
-    rig.run(&space);
-    rig.on(1, || rig.run(&space));
+    let (rig, space, free) = running(config);
     let file = rig.memory.create_file(2).unwrap();
     let two = Pages::new(2);
     let address = match mapping {

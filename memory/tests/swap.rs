@@ -8,7 +8,7 @@ use ceasefire_memory::{
 
 #[cfg(ceasefire_sabotage)]
 use crate::common::guards::{self, Guard};
-use crate::common::{at, config, end, exhaust, finish, meet, shared_space, Moment, Rig, Space};
+use crate::common::{at, config, end, exhaust, finish, meet, running, shared_space, Moment, Rig, Space};
 
 const SLOTS: u32 = 256;
 
@@ -18,11 +18,7 @@ fn swapping(frames: u32, slots: u32) -> Config {
 
 /// A machine with a swap device, and `pages` pages that both CPUs have stored to: page `n` holds `n + 1`.
 fn stored(config: Config, pages: u64) -> (Rig, Space, u64, u64) {
-    let rig = Rig::by_hand(config);
-    let free = rig.memory.free_frames();
-    let space = rig.memory.new_space().unwrap();
-    rig.run(&space);
-    rig.on(1, || rig.run(&space));
+    let (rig, space, free) = running(config);
     let start = rig.memory.map_anonymous(&space, Pages::new(pages)).unwrap();
     for page in 0..pages {
         rig.store(&space, at(start, page), 0).unwrap();

@@ -35,12 +35,19 @@ pub(crate) fn config(frames: u32) -> Config {
     Config { first_frame, objects: 64, ..Config::new(nodes, 2, Schedule::Batched) }
 }
 
-/// A machine of two CPUs on two nodes, with a space that both run.
-pub(crate) fn shared_space(frames: u32) -> (Rig, Space) {
-    let rig = Rig::by_hand(config(frames));
+/// A machine of two CPUs with a space that both run, and the number of free frames before the space was there.
+pub(crate) fn running(config: Config) -> (Rig, Space, u64) {
+    let rig = Rig::by_hand(config);
+    let free = rig.memory.free_frames();
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
     rig.on(1, || rig.run(&space));
+    (rig, space, free)
+}
+
+/// The same on two nodes.
+pub(crate) fn shared_space(frames: u32) -> (Rig, Space) {
+    let (rig, space, _) = running(config(frames));
     (rig, space)
 }
 
