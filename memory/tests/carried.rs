@@ -423,15 +423,7 @@ proptest! {
             })?;
         }
         let World { rig, space, files, .. } = world;
-        rig.on(1, || drop(rig.memory.engine().unload()));
-        rig.memory.exit(space);
-        for file in files {
-            rig.memory.delete_file(file);
-        }
-        rig.memory.list_collected();
-        rig.memory.engine().pay_all();
-        prop_assert_eq!(rig.memory.free_frames(), frames, "frames were lost or found");
+        finish(&rig, space, &files, frames);
         prop_assert_eq!(rig.memory.free_slots(), 2048, "slots were lost or found");
-        rig.platform().assert_no_violation();
     }
 }
