@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::make;
+use super::{files, make};
 use crate::failure::{self, At as _, Failure};
 
 /// The kernels: the version, and the suite in which Debian has it.
@@ -21,7 +21,12 @@ pub(crate) fn unpack(packages: &[String], into: &Path) -> Result<(), Failure> {
     let folder = into.join("packages");
     make(&folder)?;
     failure::run(Command::new("apt-get").args(["--quiet", "download"]).args(packages).current_dir(&folder))?;
-    for file in find(&folder, "*.deb")? {
+    unpack_all(&folder, into)
+}
+
+/// Unpacks the packages that lie in a folder into another.
+pub(crate) fn unpack_all(packages: &Path, into: &Path) -> Result<(), Failure> {
+    for file in files(packages)? {
         failure::output(Command::new("dpkg").arg("-x").arg(file).arg(into))?;
     }
     Ok(())

@@ -20,7 +20,7 @@ use crate::table;
 use crate::workspace::Workspace;
 pub(crate) use files::{copy, disk, files, make, pack, program};
 use kernels::KERNELS;
-pub(crate) use kernels::{add_suite, file, unpack};
+pub(crate) use kernels::{add_suite, file, unpack, unpack_all};
 pub(crate) use machine::{build, qemu};
 
 /// The loads: the name of the recording, and the command. Migration takes long on kernels that flush page by page, so

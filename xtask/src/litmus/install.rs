@@ -26,9 +26,7 @@ pub(super) fn install(folder: &Path) -> Result<(), Failure> {
     let archive = guests::file(&packages, "*.deb")?;
     let depends = failure::stdout(Command::new("dpkg-deb").arg("--field").arg(archive).arg("Depends"))?;
     failure::run(apt.get(&["download"]).args(names(&depends)).current_dir(&packages))?;
-    for archive in guests::files(&packages)? {
-        failure::output(Command::new("dpkg").arg("-x").arg(archive).arg(&begun))?;
-    }
+    guests::unpack_all(&packages, &begun)?;
     for done in [packages, begun.join("apt")] {
         let _ = fs::remove_dir_all(done);
     }
