@@ -647,9 +647,9 @@ fn a_mechanism_named_twice_runs_once() {
 #[test]
 fn the_default_scale_holds_the_working_set_of_more_cpus() {
     let run =
-        ["mmap-read", "--machine", "1-socket", "--cpus", "300", "--mechanism", "batched", "--repeats", "1"];
+        ["mmap-read", "--machine", "1-socket", "--cpus", "100", "--mechanism", "batched", "--repeats", "1"];
     let text = printed(&[&run[..], &["--check=none"]].concat());
-    assert!(text.contains("mmap-read on 1-socket: 300 CPUs"), "{text}");
+    assert!(text.contains("mmap-read on 1-socket: 100 CPUs"), "{text}");
 }
 
 /// A pipe without a reader.

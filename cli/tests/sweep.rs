@@ -122,6 +122,7 @@ fn a_prediction_has_an_interval() {
         "0.0006",
         "--repeats",
         "1",
+        "--check=none",
         "--draw",
         "uncertainty=3",
     ];
@@ -142,7 +143,7 @@ fn a_prediction_has_an_interval() {
     // The draws are determined, also on one thread.
     let again = json(&[&arguments[..], &["--jobs", "1"]].concat());
     assert_eq!(all["uncertainty"], again["uncertainty"]);
-    assert_eq!(json(&arguments[..7])["uncertainty"], Value::Null);
+    assert_eq!(json(&arguments[..8])["uncertainty"], Value::Null);
 }
 
 #[test]
