@@ -2,9 +2,13 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 
 import ceasefire
+
+# Ctrl-C interrupts tests, and what they start, wherever they were started: a script's background job ignores it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 COMMAND = os.environ["CEASEFIRE_COMMAND"]
 # The host's own times.
