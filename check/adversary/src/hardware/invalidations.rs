@@ -99,7 +99,12 @@ impl Hardware {
             mine = std::mem::replace(&mut *core.unfinished.borrow_mut(), mine);
         }
         if self.keeps(Promise::WaitIsForOwn) {
-            for cpu in (0..self.cores.len()).filter(|&cpu| !self.cores[cpu].gone.get()) {
+            for cpu in 0..self.cores.len() {
+                if self.cores[cpu].gone.get() {
+                    // It has no access under way, and no entry when it comes back, which may be before the wait ends.
+                    self.know(|thread, _| thread == cpu);
+                    continue;
+                }
                 for started in &mut mine {
                     self.carry(cpu, started);
                 }
@@ -113,8 +118,6 @@ impl Hardware {
         while self.keeps(Promise::AccessesLand) && (0..self.cores.len()).any(under_way) {
             self.yield_here();
         }
-        // A CPU that is offline has no access under way.
-        let lands = |cpu: usize, entry: &Filled| self.cores[cpu].gone.get() || removes(cpu, entry);
-        self.know(|thread, entry| thread < self.cores.len() && lands(thread, entry));
+        self.know(|thread, entry| thread < self.cores.len() && removes(thread, entry));
     }
 }

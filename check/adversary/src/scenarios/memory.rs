@@ -82,6 +82,11 @@ fn with_huge_pages() -> Config {
     Config { nodes: vec![NodeLayout::new(1200)], lru_batch: 31, ..one_node() }
 }
 
+/// The same, with a node to which pages can be moved.
+fn with_huge_pages_and_a_node() -> Config {
+    Config { nodes: vec![NodeLayout::new(1200), NodeLayout::new(FRAMES)], ..with_huge_pages() }
+}
+
 /// The pages of a table, or of a huge page.
 const HUGE: u64 = 512;
 
@@ -105,7 +110,8 @@ fn and_child(manager: &Manager) {
 /// Follows the reverse map from the child's page again and again.
 fn walks(manager: &Manager) {
     manager.until_over(|| {
-        manager.page_out(&manager.space(1), manager.at(0), 1);
+        manager.migrate(&manager.space(1), 0, 1);
+        manager.migrate(&manager.space(1), 1, 0);
         true
     });
 }
@@ -437,7 +443,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         source: "memory manager, madvise COLLAPSE; Linux, collapse_huge_page",
         guards: &[(&[without(Engine::Tables)], &[R2]), (&[without(Engine::GatherFlush)], &[R1, R2, R6, R7])],
         manager: Some(Managing {
-            config: with_huge_pages,
+            config: with_huge_pages_and_a_node,
             before: |manager| {
                 table_of_memory(manager);
                 and_child(manager);
@@ -606,6 +612,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         source: "memory manager, munmap and the reverse map; Linux, free_pgtables after unlink_anon_vmas",
         guards: &[(&[without(Engine::GatherFlush)], &[R1, R2, R3])],
         manager: Some(Managing {
+            config: two_nodes,
             before: |manager| {
                 memory(manager);
                 and_child(manager);
@@ -615,7 +622,6 @@ pub(super) static SCENARIOS: &[Scenario] = &[
                 manager.await_flag(0);
                 walks(manager);
             }],
-            ..PLAYED
         }),
         ..PLAIN
     },
