@@ -118,7 +118,8 @@ pub unsafe trait Platform: Sized + Debug {
     /// Once the call returns, a CPU that was removed uses no entry that `flush` covers and that it held before the
     /// call, and its accesses through such entries have landed. If the platform must name the tag, it is
     /// [`Cpu::loaded_asid`] of that CPU. A CPU that now runs the space under another tag came later and has read the
-    /// newest generation. The platform may invalidate more than `flush` covers.
+    /// newest generation. One that has left the space since may keep entries under the tag that it left, but its
+    /// accesses through them have landed. The platform may invalidate more than `flush` covers.
     ///
     /// Every walk that starts after the invalidation sees the page-table stores that this CPU made before, or has seen
     /// other CPUs make. `targets` never holds a CPU that must do more than invalidate: one that must leave its tables

@@ -237,15 +237,17 @@ unsafe impl<S: System> Platform for Adverse<S> {
             }
             let tag = self.cpu(target).loaded_asid().into();
             let what = Self::at_least(self.invalidation(Some(tag), flush));
+            // The CPU may have left the space since it was offered, and the tag under which it accessed the page.
+            let under_any_tag = Self::at_least(self.invalidation(None, flush));
             let target = target.index();
-            if hardware.is_under_way(target, |entry| what.removes(entry))
+            if hardware.is_under_way(target, |entry| under_any_tag.removes(entry))
                 && hardware.keeps(Promise::ElsewhereDone)
             {
                 return true;
             }
             hardware.note(|| format!("flush {} for CPU {target}", covered(what.flush)));
             hardware.forget(target, what, Some(&stored));
-            hardware.know(|thread, entry| thread == target && what.removes(entry));
+            hardware.know(|thread, entry| thread == target && under_any_tag.removes(entry));
             false
         });
         hardware.step();
