@@ -79,8 +79,8 @@ impl Debt {
     }
 }
 
-/// Exchanges an entry, and returns it with its content. If the kernel's code panics meanwhile, the entry may be gone, and
-/// `worst` notes the debt for that.
+/// Exchanges an entry, and returns it with its content. If the kernel's code panics meanwhile, the entry may be gone,
+/// and `worst` notes the debt for that.
 #[inline]
 pub(crate) fn exchanged<E: Translation>(exchange: impl FnOnce() -> E, worst: impl FnMut()) -> (E, Entry) {
     let unwinding = Unwinding(worst);

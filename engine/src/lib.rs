@@ -128,9 +128,8 @@ use transport::GlobalAsids;
 /// kernel embeds.
 ///
 /// Its size depends on the limits that the kernel states at build time ([`MAX_CPUS`], [`MAX_ASIDS`]): 17 KiB by default
-/// (64 CPUs, 65536 ASIDs), 50 KiB for 8192 CPUs, under 1 KiB for 4 CPUs without broadcasts. `tests/laws/sizes.rs` checks
-/// these figures. A
-/// kernel keeps the engine in a `static`.
+/// (64 CPUs, 65536 ASIDs), 50 KiB for 8192 CPUs, under 1 KiB for 4 CPUs without broadcasts. `tests/laws/sizes.rs`
+/// checks these figures. A kernel keeps the engine in a `static`.
 ///
 /// A machine has one engine. Two engines over the same [`Cpu`]s would give two spaces one name; debug builds notice when
 /// a CPU comes online.

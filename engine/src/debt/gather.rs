@@ -205,8 +205,8 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
         }
     }
 
-    /// Notes the debt of a translation of `space`. The caller may have mixed up spaces. The gather's own flush does not cover
-    /// another one, which is flushed at once.
+    /// Notes the debt of a translation of `space`. The caller may have mixed up spaces. The gather's own flush does not
+    /// cover another one, which is flushed at once.
     fn owe(&mut self, space: &AddressSpace, debt: Debt) {
         if !self.engine.may_be_held(space, debt.entry) {
             return;

@@ -52,9 +52,9 @@ pub struct Errata {
     /// broadcast of any kind and a second wait close the gap (Arm: CVE-2025-10263 of many cores of 2026, erratum 1286807
     /// of Cortex-A76). The engine makes both after each wait.
     pub repeated: bool,
-    /// A wait may end before another CPU's accesses through the invalidated entries have landed, until that CPU has waited
-    /// too (Arm: CVE-2026-0995 of C1-Pro). The engine interrupts every online CPU after each wait, and each calls
-    /// [`Platform::broadcast_wait`](crate::Platform::broadcast_wait). Ticks then settle no debts by broadcast.
+    /// A wait may end before another CPU's accesses through the invalidated entries have landed, until that CPU has
+    /// waited too (Arm: CVE-2026-0995 of C1-Pro). The engine interrupts every online CPU after each wait, and each
+    /// calls [`Platform::broadcast_wait`](crate::Platform::broadcast_wait). Ticks then settle no debts by broadcast.
     pub everyone: bool,
 }
 

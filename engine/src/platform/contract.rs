@@ -80,9 +80,10 @@ pub unsafe trait Platform: Sized + Debug {
 
     /// Makes this CPU translate through `root` and tag its entries with `asid`.
     ///
-    /// With `flush`, it also invalidates the entries tagged with `asid` until now. It does so in the same step, or before
-    /// it once the old root is gone: the old root may be loaded under the same ASID and must not fill more. It may not do
-    /// so after the root is loaded, since entries that the walker cached may lead it to a table that was freed (R2).
+    /// With `flush`, it also invalidates the entries tagged with `asid` until now. It does so in the same step, or
+    /// before it once the old root is gone: the old root may be loaded under the same ASID and must not fill more. It
+    /// may not do so after the root is loaded, since entries that the walker cached may lead it to a table that was
+    /// freed (R2).
     ///
     /// Root and tag change in one step: no entry is filled through one root under the other's tag (R4).
     ///
@@ -178,8 +179,9 @@ pub unsafe trait Platform: Sized + Debug {
     }
 
     /// Waits until all broadcasts that *this* CPU started are done on every CPU, and accesses through the invalidated
-    /// entries have landed. ([`Errata`](crate::Errata) names processors that end the wait earlier.) Broadcasts that other
-    /// CPUs started may still be under way. Interrupts may be off: the hardware answers without any program's help.
+    /// entries have landed. ([`Errata`](crate::Errata) names processors that end the wait earlier.) Broadcasts that
+    /// other CPUs started may still be under way. Interrupts may be off: the hardware answers without any program's
+    /// help.
     ///
     /// A task may start broadcasts, move to another CPU, and wait for them there. The task switch must then wait for
     /// them, as this trait's contract says. Called only where [`Capabilities::broadcast`] is stated.
