@@ -35,10 +35,6 @@ const RUNS: [&str; 3] = [
 /// The variable of the environment that cuts the random searches of tests short (`ceasefire_testing::cases`).
 const SHORT: &str = "CEASEFIRE_SHORT";
 
-/// The tests in documentation. `--doc` does not ask manifests, so the sources built to be checked are left out by name.
-const DOCUMENTATION: &str =
-    "test --workspace --doc --exclude ceasefire-checked --exclude ceasefire-memory-checked";
-
 /// The tests with random searches, and loom's models.
 const SEARCHES: [&str; 2] = [
     "test --workspace --test laws --test manager --test model --test loom",
@@ -97,13 +93,12 @@ fn quick(workspace: &Workspace, steps: &mut Steps) -> Result<(), Failure> {
         named_tests::check(workspace)
     })?;
     steps.take("clippy", || run(&mut workspace.cargo("clippy --workspace --all-targets -- -D warnings")))?;
-    // All but those that their manifests leave out: `--lib` would take the sources built to be checked too.
-    let tests = "test --workspace --tests";
+    // All but those that manifests leave out: `--lib` and `--doc` would take the sources built to be checked too.
+    let tests = "test --workspace";
     // Without the cfg the tests that remove a guard are not there, and all others are compiled by the step before.
     let sabotaged = |line: &str| workspace.variant(Variant::Sabotage, line);
     steps.take("tests, built", || run(&mut sabotaged(&format!("{tests} --no-run"))))?;
-    steps.take("tests", || run(sabotaged(tests).env(SHORT, "1")))?;
-    steps.take("tests in documentation", || run(&mut sabotaged(DOCUMENTATION)))
+    steps.take("tests", || run(sabotaged(tests).env(SHORT, "1")))
 }
 
 /// All other checks.
