@@ -89,6 +89,9 @@ guards! {
     /// The flush at an entry into the kernel to which flushes were deferred.
     KernelEntry [R1] "a CPU that ran undisturbed uses a kernel range before its deferred flush"
         { laws/kernel_ranges.rs: without_the_flush_at_the_entry_a_deferred_flush_is_lost }
+    /// The flush of a window of the kernel's ranges, on the CPU that is about to use it.
+    Window [R7] "a CPU reads the page that the window showed before"
+        { laws/kernel_ranges.rs: without_its_flush_a_window_shows_the_page_before }
     /// The note that a second CPU runs a space under its global ASID.
     SecondCpu [R1 R3] "the entries of a second CPU survive a flush that is not broadcast"
         { laws/sabotage.rs: without_the_note_of_a_second_cpu_its_entries_survive_a_flush_that_is_not_broadcast }

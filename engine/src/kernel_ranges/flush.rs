@@ -97,10 +97,15 @@ impl<P: Platform> Engine<P> {
 
     /// Does `flush` on this CPU, which has then done every flush of kernel ranges up to `newest`.
     fn bring_up_to(&self, newest: Generation, cpu: &Cpu<P::Space>, flush: Flush, reason: Reason) {
+        self.invalidate_kernel(cpu, flush, reason);
+        cpu.seen.mode.reach(newest);
+    }
+
+    /// Invalidates entries of kernel ranges on this CPU. Interrupts are off.
+    pub(super) fn invalidate_kernel(&self, cpu: &Cpu<P::Space>, flush: Flush, reason: Reason) {
         self.platform().invalidate_kernel(flush);
         cpu.tally.invalidated(flush.pages());
         self.trace(reason, flush.pages(), SpaceId::KERNEL);
-        cpu.seen.mode.reach(newest);
     }
 
     /// Checks in debug builds that a CPU that is online is so in this engine.

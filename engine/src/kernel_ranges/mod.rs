@@ -7,10 +7,12 @@
 //! - `flush` reaches the CPUs.
 //! - `gather` keeps addresses, frames and page-table pages back until a flush.
 //! - `entry` is for isolated CPUs, which flush at their next entry into the kernel and are not interrupted.
+//! - `window` is for addresses that each CPU flushes by itself.
 
 mod entry;
 mod flush;
 mod gather;
+mod window;
 
 use crate::cpu_set::{AtomicCpuSet, CpuId};
 use crate::space::{AtomicGeneration, Generation};

@@ -278,6 +278,24 @@ fn hardware_that_broadcasts_reaches_an_isolated_cpu_without_an_interrupt() {
     }
 }
 
+/// CPU 1 set the window last, and CPU 0 holds an entry from before (SerenityOS, #3902).
+#[test]
+fn each_cpu_flushes_a_window_by_itself_also_where_another_has_set_it() {
+    let m = started(machine(2), 2);
+    for cpu in [1, 0] {
+        let set = Cell::new(false);
+        let found = m.on(cpu, |engine| {
+            engine.window(
+                Flush::page(PAGE, PageSize::KIB_4),
+                || set.set(m.kernel_cached(cpu, PAGE).is_some()),
+                || m.kernel_cached(cpu, PAGE),
+            )
+        });
+        assert_eq!((set.get(), found), (true, None), "flushed between the entry and the use");
+    }
+    assert_eq!((m.interrupted(), cached(&m, 2, 2)), (vec![], vec![true; 2]), "nothing else");
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// The CPU caches a page, if it is mapped and the CPU is in the kernel.
@@ -454,6 +472,15 @@ fn without_the_flush_of_kernel_ranges_what_is_released_can_be_used() {
     assert!(reached.get(), "R1");
     found(Guard::KernelFlush, "after it was released");
     found(Guard::KernelFlush, "freed page-table page");
+}
+
+#[cfg(ceasefire_sabotage)]
+#[test]
+fn without_its_flush_a_window_shows_the_page_before() {
+    let m = started(machine(1), 1);
+    m.remove_guard(ceasefire::sabotage::Guard::Window);
+    let page = Flush::page(PAGE, PageSize::KIB_4);
+    assert_eq!(m.window(page, || {}, || m.kernel_cached(0, PAGE)), Some(1), "R7");
 }
 
 #[cfg(ceasefire_sabotage)]

@@ -36,9 +36,6 @@ pub enum Promise {
     ElsewhereDone,
     /// The kernel's root is loaded when `load_kernel_root` returns.
     RootLeaves,
-    /// Before a CPU uses a window of the kernel that is flushed on one CPU at a time, it flushes the window itself, also if
-    /// another CPU has set it.
-    WindowsFlushed,
     /// A walker that finds a table reads in it nothing older than what was stored before the way to it.
     WalksFollow,
     /// A walker sets an entry's mark of a store only if the entry still is as it was read, in one step.
@@ -51,7 +48,7 @@ pub enum Promise {
 }
 
 /// All promises.
-pub const PROMISES: [Promise; 20] = [
+pub const PROMISES: [Promise; 19] = [
     Promise::InterruptCarries,
     Promise::WalksEnd,
     Promise::WaysGo,
@@ -67,7 +64,6 @@ pub const PROMISES: [Promise; 20] = [
     Promise::DevicesWhole,
     Promise::ElsewhereDone,
     Promise::RootLeaves,
-    Promise::WindowsFlushed,
     Promise::WalksFollow,
     Promise::MarksAtomic,
     Promise::Consistent,

@@ -94,7 +94,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "A7-window-that-each-cpu-flushes",
         source: "SerenityOS, #3902",
-        guards: &[(&[breaking(Promise::WindowsFlushed)], &[R7]), (&[breaking(Promise::GlobalToo)], &[R7])],
+        guards: &[(&[without(Guard::Window)], &[R7]), (&[breaking(Promise::GlobalToo)], &[R7])],
         before: two_pages,
         programs: &[reads_by_window, reads_by_window],
         ..PLAIN

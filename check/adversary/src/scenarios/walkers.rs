@@ -117,6 +117,13 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         ..WALKS
     },
     Scenario {
+        name: "C4n-hypervisor-and-a-walk-that-is-awaited",
+        elsewhere: true,
+        programs: &[collapses, walks],
+        walkers: Walkers::Awaited,
+        ..WALKS
+    },
+    Scenario {
         name: "C4m-kernel-table-and-a-walk",
         carried: Carried::Broadcasts,
         before: kernel_page,

@@ -1,12 +1,10 @@
 //! Ranges of the kernel itself.
 
-use ceasefire::{Flush, KernelGather, PageSize, Place, Platform};
-use ceasefire_atomics::{fence, Ordering};
+use ceasefire::{Flush, KernelGather, PageSize, Place};
 
 use super::tables::{Pte, Table};
 use super::{address, Kernel, Page, KERNEL_BASE};
 use crate::hardware::tlb::Tag;
-use crate::model::promise::Promise;
 use crate::model::rule::Rule;
 
 impl Kernel {
@@ -18,27 +16,20 @@ impl Kernel {
         frame
     }
 
-    /// Reads a frame through a window of the kernel, which the CPUs use in turn. Each flushes the window on itself alone
-    /// (Linux: `kmap_local_page`, with a window for each CPU).
+    /// Reads a frame through a window of the kernel, which the CPUs use in turn (Linux: `kmap_local_page`, with a window
+    /// for each CPU).
     pub(crate) fn read_by_window(&self, window: u64, frame: u32) {
         self.doing(
             || format!("read frame {frame} by window {window}"),
             || {
-                let hardware = self.hardware();
-                let _lock = self.range_lock.take(hardware);
-                let _pinned = self.engine.pin();
-                let set = self.peek_kernel(window).frame() != frame;
-                if set {
-                    self.install_kernel(window, frame);
-                }
-                if set || hardware.keeps(Promise::WindowsFlushed) {
-                    let _off = self.engine.interrupts_off();
-                    // The entry is stored before the flush.
-                    fence(Ordering::SeqCst);
-                    let page = Flush::page(KERNEL_BASE + address(window), PageSize::KIB_4);
-                    self.engine.platform().invalidate_kernel(page);
-                }
-                self.load_kernel(window);
+                let _lock = self.range_lock.take(self.hardware());
+                let map = || {
+                    if self.peek_kernel(window).frame() != frame {
+                        self.install_kernel(window, frame);
+                    }
+                };
+                let page = Flush::page(KERNEL_BASE + address(window), PageSize::KIB_4);
+                self.engine.window(page, map, || self.load_kernel(window));
             },
         );
     }
