@@ -432,6 +432,8 @@ fn pages_in_other_use_do_not_collapse() {
     rig.run(&space);
     rig.memory.advise_page_out(&space, at(start, 511), Pages::new(1)).unwrap();
     assert_eq!(rig.memory.collapse(&space, start), Ok(false), "on the swap device");
+    assert_eq!(rig.load(&space, at(start, 511)), Ok(512));
+    assert_eq!(rig.memory.collapse(&space, start), Ok(false), "back in memory, with its slot");
     rig.memory.hint(&space, at(start, 600), Pages::new(1)).unwrap();
     assert_eq!(rig.memory.collapse(&space, at(start, 512)), Ok(false), "hidden");
     assert_kept(&rig, &space, start, 0..1024);

@@ -3,8 +3,7 @@
 //! The lock is a bit of the frame's state, because every page has one and contention is rare. A task may hold it for
 //! long, over flushes and devices. So a task that waits for it sleeps and holds no other lock, and a task that holds
 //! one only tries to take a second. Readers of a page need no lock, because a reference keeps the page. A task checks
-//! the lock only if it is about to make a page writable, or to take it for a huge page: while the page is locked, its
-//! bytes must not change.
+//! the lock only if it is about to make a page writable: while the page is locked, its bytes must not change.
 //!
 //! The lock and the walk to a page's mappings are a pair of store and load on both sides. One task locks a page, and then
 //! finds no table through which a space could map it. The other makes that table, and then finds the page unlocked. At

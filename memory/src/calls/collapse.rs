@@ -140,7 +140,10 @@ impl<P: Machine> Memory<P> {
             let taken = match page {
                 Some(frame) => {
                     let info = self.frames.get(frame);
-                    info.maps() == 1 && info.slot().is_none() && !info.locked() && info.take(1)
+                    // A slot and the page's lock come with a reference each: a page with either is not taken.
+                    let alone = info.maps() == 1 && info.take(1);
+                    debug_assert!(!alone || (info.slot().is_none() && !info.locked()), "{frame:?} is in use");
+                    alone
                 }
                 None => entry.is_none() || entry.present(),
             };
