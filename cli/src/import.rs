@@ -31,7 +31,10 @@ pub(crate) fn run(arguments: &ImportArguments) -> Done {
         is_read_again("--trace", output)?;
     }
     let unreadable = |path: &Path, error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
-    let from = File::open(file).map_err(|error| unreadable(file, error))?;
+    // perf record makes a directory where it has more to say than records. They are in one file of it, as in any other.
+    let inner = file.join("data");
+    let records = if inner.is_file() { &inner } else { file };
+    let from = File::open(records).map_err(|error| unreadable(records, error))?;
     let given =
         kallsyms.as_deref().map(|path| fs::read_to_string(path).map_err(|error| unreadable(path, error)));
     let given = given.transpose()?;

@@ -5,7 +5,7 @@ use std::io::{Cursor, Write as _};
 use std::path::PathBuf;
 
 use ceasefire_linux::import::{import, ImportError, Imported, Kallsyms};
-use ceasefire_linux::recording::{Foreign, Recording, RecordingError};
+use ceasefire_linux::recording::{Count, Foreign, Recording, RecordingError};
 use ceasefire_linux::replay::{replay, Mechanism};
 use ceasefire_linux::shootdowns::{Cause, Sum, Totals};
 use proptest::prelude::*;
@@ -164,6 +164,117 @@ fn wrong_files_are_refused_with_the_remedy() {
         let error = refusal(bytes);
         assert!(error.contains(part), "{error}: lacks {part}");
     }
+}
+
+/// Where the attributes of perf's events are, each with the number of its event's format.
+fn attributes(perf: &[u8]) -> Vec<(usize, u64)> {
+    let word = |at: usize| u64::from_le_bytes(perf[at..at + 8].try_into().expect("eight bytes"));
+    let (entry, at, bytes) = (word(16) as usize, word(24) as usize, word(32) as usize);
+    (0..bytes / entry).map(|number| at + number * entry).map(|at| (at, word(at + 8))).collect()
+}
+
+const PERIOD: usize = 16;
+const FLAGS: usize = 40;
+
+#[test]
+fn a_sample_of_the_events_is_no_recording() {
+    let perf = file("perf.data");
+    let (queue, _) = attributes(&perf)[0];
+    let error = refusal(with(perf.clone(), queue + PERIOD, &[10]));
+    assert!(error.contains("csd:csd_queue_cpu, one in 10: use 'perf record -c 1'"), "{error}");
+    // The tenth flag: the period is a frequency.
+    let flags = perf[queue + FLAGS + 1] | 1 << 2;
+    let error = refusal(with(with(perf, queue + FLAGS + 1, &[flags]), queue + PERIOD, &[99]));
+    assert!(error.contains("csd:csd_queue_cpu, at most 99 a second"), "{error}");
+}
+
+/// `perf record -e '{tlb:tlb_flush,csd:...}:S'`: the others of the group are counted with the first.
+#[test]
+fn an_event_that_is_counted_and_not_recorded_is_absent() {
+    let mut perf = file("perf.data");
+    for (at, _) in attributes(&perf).into_iter().filter(|(_, format)| (527..530).contains(format)) {
+        perf = with(perf, at + PERIOD, &[0]);
+    }
+    let Imported { recorded, absent } = imported(perf).expect("a file");
+    let facts = &recorded.facts;
+    assert_eq!((facts.counted, facts.interrupts), (Count::Flushed, FLUSHES));
+    assert!(absent.contains(&"csd:*".to_owned()) && facts.lost.is_none(), "{absent:?}");
+}
+
+/// Its formats are of all the kernel's events.
+#[test]
+fn an_event_that_an_extracted_buffer_describes_and_does_not_have_is_absent() {
+    let mut six = file("trace-6.dat");
+    for (name, id) in [("csd_queue_cpu", "997"), ("csd_function_entry", "998"), ("csd_function_exit", "999")]
+    {
+        let format = format!("name: {name}\nID: ");
+        let at = find(&six, format.as_bytes()) + format.len();
+        six = with(six, at, id.as_bytes());
+    }
+    let all = |six: Vec<u8>| {
+        let at = find(&six, b"exceptions\0");
+        imported(with(six, at, b"workqueues")).expect("a file")
+    };
+    let Imported { recorded, absent } = all(six.clone());
+    assert_eq!((recorded.facts.counted, recorded.facts.interrupts), (Count::Flushed, FLUSHES));
+    assert!(absent.contains(&"csd:*".to_owned()), "{absent:?}");
+    // A file that describes what was asked for has had it, and found none.
+    assert_eq!(imported(six).expect("a file").recorded.facts.counted, Count::Sent);
+    let Imported { recorded, .. } = all(file("trace-6.dat"));
+    assert_eq!((recorded.facts.counted, recorded.facts.interrupts), (Count::Sent, FLUSHES + 1));
+}
+
+#[test]
+fn the_events_of_a_named_buffer_are_read() {
+    let seven = file("trace-7.dat");
+    // The name, which is empty, and the clock.
+    let at = find(&seven, b"\0mono\0");
+    assert_eq!(
+        imported(with(seven, at, b"B\0tai\0")).expect("a file").recorded.facts.interrupts,
+        FLUSHES + 1
+    );
+}
+
+#[test]
+fn a_clock_without_a_name_is_the_local_one() {
+    let six = file("trace-6.dat");
+    let at = find(&six, b"[mono]");
+    assert_eq!(imported(with(six, at, b"[]    ")).expect("a file").recorded.facts.interrupts, FLUSHES + 1);
+}
+
+#[test]
+fn a_part_of_a_directory_of_perf_is_refused() {
+    let perf = file("perf.data");
+    // The last part, of nodes, becomes the one that says that the records are elsewhere.
+    let set = [perf[73] & !(1 << 6), perf[74], perf[75] | 1];
+    let error = refusal(with(perf, 73, &set));
+    assert!(error.contains("record without --threads"), "{error}");
+}
+
+/// Recorded by hand, with too few events.
+#[test]
+fn a_recording_without_switches_or_calls_is_not_replayed() {
+    for (chosen, lacks) in [(372..373, "sched:sched_switch"), (690..730, "syscalls:sys_enter_")] {
+        let mut perf = file("perf.data");
+        for (at, _) in attributes(&perf).into_iter().filter(|(_, format)| chosen.contains(format)) {
+            perf = with(perf, at + PERIOD, &[0]);
+        }
+        let mut to = tempfile::NamedTempFile::new().expect("a temporary file");
+        to.write_all(&imported(perf).expect("a file").recorded.to).expect("room");
+        let mut recording = Recording::open(to.path()).expect("a recording");
+        let error = replay(&mut recording, &[Mechanism::of_linux(RELEASE)]).map(|replayed| replayed.facts);
+        let error = error.expect_err("no replay").to_string();
+        assert!(error.starts_with(&format!("the recording has no {lacks}")), "{error}");
+    }
+}
+
+#[test]
+fn a_recording_that_another_program_compressed_says_how_to_write_it() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recordings/import/zstd.parquet");
+    let mechanism = Mechanism::of_linux(RELEASE);
+    let error = replay(&mut Recording::open(&path).expect("a Parquet file"), &[mechanism]);
+    let error = error.map(|replayed| replayed.facts).expect_err("compressed").to_string();
+    assert!(error.contains("write it with Snappy or uncompressed"), "{error}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ impl<P: Platform> Engine<P> {
     ///
     /// `map` stores the translations of the window. The CPU then invalidates its own entries of `flush`, also if `map`
     /// found the window as it should be: another CPU may have set it, and this one may hold an older entry
-    /// (SerenityOS, #3902). `body` uses the window. The caller is pinned all the while.
+    /// (Serenity, #3902). `body` uses the window. The caller is pinned all the while.
     ///
     /// One CPU uses a window at a time: it has windows of its own, or the caller holds a lock around the call. An
     /// interrupt handler uses other addresses than the code that it interrupted. No device uses a window, and no flush

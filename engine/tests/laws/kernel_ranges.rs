@@ -278,7 +278,7 @@ fn hardware_that_broadcasts_reaches_an_isolated_cpu_without_an_interrupt() {
     }
 }
 
-/// CPU 1 set the window last, and CPU 0 holds an entry from before (SerenityOS, #3902).
+/// CPU 1 set the window last, and CPU 0 holds an entry from before (Serenity, #3902).
 #[test]
 fn each_cpu_flushes_a_window_by_itself_also_where_another_has_set_it() {
     let m = started(machine(2), 2);

@@ -1,5 +1,7 @@
 //! Makes events of the kernel's records.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use crate::events::event::{Event, Kind, Spelled as _, SystemCall};
 use crate::events::source::{reader, Level, Lookup, Read, Source, SOURCES};
 use crate::tracefs::{Field, Format, FormatError, Tracefs, Unavailable};
@@ -7,9 +9,16 @@ use crate::tracefs::{Field, Format, FormatError, Tracefs, Unavailable};
 /// Reads the records of one kernel.
 pub struct Decoder {
     /// The reader of each kind of record, by the number with which the record begins.
-    reads: Vec<Option<Read>>,
+    reads: Vec<Option<Reader>>,
     id: Field,
     thread: Field,
+}
+
+/// Reads one kind of record.
+struct Reader {
+    read: Read,
+    /// Whether there was a record of this kind.
+    is_met: AtomicBool,
 }
 
 impl std::fmt::Debug for Decoder {
@@ -97,19 +106,26 @@ impl Decoder {
             if reads.len() <= id {
                 reads.resize_with(id + 1, || None);
             }
-            reads[id] = Some(read?);
+            reads[id] = Some(Reader { read: read?, is_met: AtomicBool::new(false) });
         }
         Ok((!reads.is_empty()).then_some(Self { reads, id, thread }))
     }
 
     /// The event of a record; none of another kind, or if the record is too short.
     pub fn event(&self, cpu: u32, time_ns: u64, record: &[u8], lookup: &mut Lookup) -> Option<Event> {
-        let read = self.reads.get(self.id.value(record)? as usize)?.as_ref()?;
+        let reader = self.reads.get(self.id.value(record)? as usize)?.as_ref()?;
+        reader.is_met.store(true, Relaxed);
         let thread = self.thread.value(record)? as u32;
-        let kind = match read(record, lookup)? {
+        let kind = match (reader.read)(record, lookup)? {
             Kind::ThreadNamed { thread: 0, name } => Kind::ThreadNamed { thread, name },
             kind => kind,
         };
         Some(Event { time_ns, cpu, thread, kind })
+    }
+
+    /// Whether there was a record of this format.
+    pub(crate) fn has_met(&self, format: &Format) -> bool {
+        let reader = self.reads.get(format.id() as usize).and_then(Option::as_ref);
+        reader.is_some_and(|reader| reader.is_met.load(Relaxed))
     }
 }

@@ -47,6 +47,13 @@ pub enum ImportError {
         /// How to get a file that is not.
         remedy: &'static str,
     },
+    /// It has some of the records of an event.
+    Sampled {
+        /// The event.
+        event: String,
+        /// Which, in words.
+        rate: String,
+    },
     /// An event's format is not understood.
     Format(FormatError),
     /// It has no events that count shootdowns.
@@ -97,6 +104,9 @@ impl fmt::Display for ImportError {
                 write!(f, "the clock {clock:?} does not count nanoseconds: use 'trace-cmd record -C mono'")
             }
             Self::Compressed { by, remedy } => write!(f, "the file is compressed by '{by}': {remedy}"),
+            Self::Sampled { event, rate } => {
+                write!(f, "the file has a sample of {event}, {rate}: use 'perf record -c 1'")
+            }
             Self::Format(error) => error.fmt(f),
             Self::NoEvents => f.write_str(
                 "the file has neither the events csd:* (Linux 6.4 and later) nor tlb:tlb_flush, which count shootdowns",

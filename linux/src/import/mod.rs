@@ -22,10 +22,17 @@ use crate::tracefs::Format;
 
 pub use error::ImportError;
 
+/// The events that count interrupts, and the one that counts flushes.
+const COUNTED: [&str; 2] = ["csd:csd_queue_cpu", "csd:csd_function_exit"];
+const FLUSHED: &str = "tlb:tlb_flush";
+
 /// A file's events in the order of time.
 trait Events {
     /// The next event. Learns of threads that no event tells.
     fn next(&mut self, lookup: &mut Lookup, threads: &mut Threads) -> Result<Option<Event>, ImportError>;
+
+    /// Whether records of a format that the file describes may be in it, by what has been read so far.
+    fn may_have(&self, format: &Format) -> bool;
 
     /// What was lost so far.
     fn lost(&self) -> Loss;
@@ -90,22 +97,17 @@ pub fn import<R: Read + Seek + 'static, W: Write + Send>(
         None => return Err(ImportError::Unknown),
     };
     let Opened { facts, formats, symbols, anchor, threads: named, mut events } = opened;
-    let levels: Vec<(String, Level)> =
-        formats.iter().filter_map(|format| Some((format.name(), level_of(format)?))).collect();
-    let has = |name: &str| levels.iter().any(|(of, _)| of == name);
-    let counted = if has("csd:csd_queue_cpu") && has("csd:csd_function_exit") {
-        Count::Sent
-    } else if has("tlb:tlb_flush") {
-        Count::Flushed
-    } else {
+    let describes = |name: &str| formats.iter().any(|format| format.name() == name);
+    let describes_sent = COUNTED.iter().all(|name| describes(name));
+    if !describes_sent && !describes(FLUSHED) {
         return Err(ImportError::NoEvents);
-    };
+    }
     let text = kallsyms.given.or(symbols.as_deref()).or_else(|| {
         let (release, text) = kallsyms.running?;
         (facts.kernel == format!("Linux {release}") && has_symbol(text, anchor.as_ref()?)).then_some(text)
     });
     let symbols = Symbols::parse(text.unwrap_or_default());
-    if counted == Count::Sent && symbols.address(Work::Flush.word()).is_none() {
+    if describes_sent && symbols.address(Work::Flush.word()).is_none() {
         return Err(ImportError::NoSymbols);
     }
     let mut lookup = Lookup::new(symbols);
@@ -127,24 +129,35 @@ pub fn import<R: Read + Seek + 'static, W: Write + Send>(
     let mut facts = Facts {
         ceasefire: env!("CARGO_PKG_VERSION").to_owned(),
         command,
-        light: levels.iter().all(|(_, level)| *level == Level::Light),
-        counted,
         began_ns,
         ended_ns: began_ns,
         began_unix_s,
         ..facts
     };
+    let (mut sent, mut flushed) = (0, 0);
     let mut keeper = Keeper::new(to, threads, began_ns, &mut lookup.names)?;
     while let Some(event) = next {
         if is_possible(&event) {
             facts.ended_ns = event.time_ns;
-            facts.interrupts += u64::from(counted.counts(&event.kind));
+            sent += u64::from(Count::Sent.counts(&event.kind));
+            flushed += u64::from(Count::Flushed.counts(&event.kind));
             keeper.add(event, &mut lookup.names)?;
         } else {
             impossible += 1;
         }
         next = events.next(&mut lookup, keeper.threads())?;
     }
+    let levels: Vec<(String, Level)> = formats
+        .iter()
+        .filter(|format| events.may_have(format))
+        .filter_map(|format| Some((format.name(), level_of(format)?)))
+        .collect();
+    let has = |name: &str| levels.iter().any(|(of, _)| of == name);
+    // Nothing that counts was met: the file may have had any of it.
+    let counts_sent = describes_sent && (COUNTED.iter().all(|name| has(name)) || !has(FLUSHED));
+    (facts.counted, facts.interrupts) =
+        if counts_sent { (Count::Sent, sent) } else { (Count::Flushed, flushed) };
+    facts.light = levels.iter().all(|(_, level)| *level == Level::Light);
     facts.lost = events.lost();
     facts.lost.unreadable += impossible;
     let absent = absent(&levels, facts.imported);
@@ -181,6 +194,7 @@ fn absent(levels: &[(String, Level)], kind: Option<Foreign>) -> Vec<String> {
     if !is_there("syscalls:") {
         absent.push("syscalls:*".to_owned());
     }
+    absent.sort_unstable();
     absent.dedup();
     absent
 }

@@ -6,11 +6,12 @@ use std::io::{Read, Seek};
 
 use byteorder::NativeEndian;
 use linux_perf_event_reader::{
-    get_record_id, CommOrExecRecord, CommonData, Endianness, ForkOrExitRecord, LostRecord, MmapRecord,
-    PerfEventAttr, RawData, RawEventRecord, RecordParseInfo, RecordType, SampleFormat,
+    get_record_id, AttrFlags, CommOrExecRecord, CommonData, Endianness, ForkOrExitRecord, LostRecord,
+    MmapRecord, PerfEventAttr, PerfEventType, RawData, RawEventRecord, RecordParseInfo, RecordType,
+    SampleFormat, SamplingPolicy,
 };
 
-use crate::events::{Decoder, Event, Kind, Lookup};
+use crate::events::{level_of, Decoder, Event, Kind, Lookup};
 use crate::import::cursor::{text, Cursor};
 use crate::import::error::ImportError;
 use crate::import::tracing_data::{ftrace, head, layout, short_text, systems};
@@ -18,6 +19,7 @@ use crate::import::{Anchor, Events, Opened};
 use crate::kernel::machine::list;
 use crate::kernel::threads::{Thread, Threads};
 use crate::recording::{Facts, Foreign, Loss, MOST_CPUS};
+use crate::tracefs::Format;
 
 /// The bytes of the header of a file; that of a stream has 16.
 const HEADER: u64 = 104;
@@ -43,6 +45,7 @@ mod feature {
     pub(super) const PROCESSOR: usize = 8;
     pub(super) const MEMORY: usize = 10;
     pub(super) const NODES: usize = 14;
+    pub(super) const DIRECTORY: usize = 24;
     pub(super) const CLOCK: usize = 29;
 }
 
@@ -76,25 +79,77 @@ struct Records<R> {
     lost_samples: u64,
 }
 
+/// The bits of `read_format` (`perf_event_open(2)`).
+mod values {
+    pub(super) const TIMES: u64 = 1 << 0 | 1 << 1;
+    pub(super) const ID: u64 = 1 << 2;
+    pub(super) const GROUP: u64 = 1 << 3;
+    pub(super) const LOST: u64 = 1 << 4;
+    /// The place of the word in `perf_event_attr`.
+    pub(super) const AT: usize = 32;
+}
+
+/// The layout of an event's records.
+#[derive(Clone, Copy)]
+struct Shape {
+    info: RecordParseInfo,
+    read_format: u64,
+}
+
 /// The layouts of records, which differ by the event to which they belong.
 struct Layouts {
-    all: Vec<RecordParseInfo>,
+    all: Vec<Shape>,
     by_id: HashMap<u64, usize>,
+    /// Which records of each tracepoint the file has, by the number of its format.
+    kept: HashMap<u64, SamplingPolicy>,
+    /// Whether the newest records come first, and those about the threads last.
+    is_backward: bool,
 }
 
 impl Layouts {
     /// The layout of a record. If layouts differ, all have the event's number at the same place.
-    fn of(&self, kind: RecordType, body: &[u8]) -> Option<&RecordParseInfo> {
+    fn of(&self, kind: RecordType, body: &[u8]) -> Option<&Shape> {
         let first = self.all.first()?;
-        let id = get_record_id::<NativeEndian>(kind, body.into(), &first.id_parse_info);
+        let id = get_record_id::<NativeEndian>(kind, body.into(), &first.info.id_parse_info);
         id.and_then(|id| self.all.get(*self.by_id.get(&id)?)).or(Some(first))
+    }
+
+    /// Leaves the formats of the events that the file has records of. One that is counted with another has none.
+    fn keep(&self, formats: &mut Vec<Format>) -> Result<(), ImportError> {
+        formats.retain(|format| !matches!(self.policy(format), None | Some(SamplingPolicy::NoSampling)));
+        for format in formats.iter().filter(|format| level_of(format).is_some()) {
+            let rate = match self.policy(format) {
+                Some(SamplingPolicy::Period(every)) if every.get() > 1 => format!("one in {every}"),
+                Some(SamplingPolicy::Frequency(times)) => format!("at most {times} a second"),
+                _ => continue,
+            };
+            return Err(ImportError::Sampled { event: format.name(), rate });
+        }
+        Ok(())
+    }
+
+    fn policy(&self, format: &Format) -> Option<&SamplingPolicy> {
+        self.kept.get(&u64::from(format.id()))
     }
 }
 
-/// The tracepoint's record in a sample: all before it has a length that the layout tells, but for the stack.
-fn raw<'a>(layout: &RecordParseInfo, body: &'a [u8]) -> Option<&'a [u8]> {
-    let format = layout.sample_format;
-    if !format.contains(SampleFormat::RAW) || format.contains(SampleFormat::READ) {
+/// The bytes of the values that a sample has of its event, or of all events of its group.
+fn values(read_format: u64, rest: &[u8]) -> Option<usize> {
+    let words = |mask: u64| (read_format & mask).count_ones() as usize;
+    let each = 1 + words(values::ID | values::LOST);
+    let count = if read_format & values::GROUP == 0 {
+        words(values::TIMES) + each
+    } else {
+        let events = usize::try_from(u64::from_ne_bytes(*rest.first_chunk()?)).ok()?;
+        events.checked_mul(each)?.checked_add(1 + words(values::TIMES))?
+    };
+    count.checked_mul(8)
+}
+
+/// The tracepoint's record in a sample: all before it has a length that the layout tells, but for values and the stack.
+fn raw<'a>(layout: &Shape, body: &'a [u8]) -> Option<&'a [u8]> {
+    let format = layout.info.sample_format;
+    if !format.contains(SampleFormat::RAW) {
         return None;
     }
     let before = SampleFormat::IDENTIFIER
@@ -107,6 +162,9 @@ fn raw<'a>(layout: &RecordParseInfo, body: &'a [u8]) -> Option<&'a [u8]> {
         | SampleFormat::CPU
         | SampleFormat::PERIOD;
     let mut rest = body.get(format.intersection(before).bits().count_ones() as usize * 8..)?;
+    if format.contains(SampleFormat::READ) {
+        rest = rest.get(values(layout.read_format, rest)?..)?;
+    }
     if format.contains(SampleFormat::CALLCHAIN) {
         let depth = usize::try_from(u64::from_ne_bytes(*rest.first_chunk()?)).ok()?;
         rest = rest.get(depth.checked_add(1)?.checked_mul(8)?..)?;
@@ -163,8 +221,9 @@ impl<R: Read + Seek> Records<R> {
         let body = self.record.as_slice();
         let data = RawData::from(body);
         let layout = self.layouts.of(kind, body)?;
-        let common =
-            || -> Option<CommonData> { RawEventRecord::new(kind, misc, data, *layout).common_data().ok() };
+        let common = || -> Option<CommonData> {
+            RawEventRecord::new(kind, misc, data, layout.info).common_data().ok()
+        };
         let event = match kind {
             RecordType::SAMPLE => {
                 let common = common()?;
@@ -263,6 +322,10 @@ impl<R: Read + Seek> Events for Records<R> {
         }
     }
 
+    fn may_have(&self, _: &Format) -> bool {
+        true
+    }
+
     fn lost(&self) -> Loss {
         // Both count the same.
         Loss { events: self.lost.events.max(self.lost_samples), ..self.lost.clone() }
@@ -318,6 +381,13 @@ pub(super) fn open<R: Read + Seek + 'static>(mut cursor: Cursor<R>) -> Result<Op
     layout(&mut cursor)?;
     ftrace(&mut cursor)?;
     let mut formats = systems(&mut cursor)?;
+    if features.contains_key(&feature::DIRECTORY) {
+        return Err(ImportError::Lacks {
+            part: "records of its CPUs, which perf record --threads writes beside it",
+            remedy: "record without --threads",
+        });
+    }
+    layouts.keep(&mut formats)?;
     // perf has records of its own for the threads.
     formats.retain(|format| format.system() != "task" && format.name() != "sched:sched_process_exit");
     let mut facts = Facts { imported: Some(Foreign::PerfData), ..Facts::default() };
@@ -327,7 +397,10 @@ pub(super) fn open<R: Read + Seek + 'static>(mut cursor: Cursor<R>) -> Result<Op
         let _ = fact(&mut cursor, number, bytes, &mut facts);
     }
     cursor.go(data_at)?;
-    let anchor = anchor(&mut cursor).unwrap_or_default();
+    let mut notes = Notes::default();
+    // What cannot be read here is met again, and counted.
+    let _ = notes.read(&mut cursor, end, layouts.is_backward);
+    let Notes { anchor, threads } = notes;
     cursor.go(data_at)?;
     let decoder = Decoder::of_formats(&formats)?.ok_or(ImportError::NoEvents)?;
     let events = Records {
@@ -344,7 +417,7 @@ pub(super) fn open<R: Read + Seek + 'static>(mut cursor: Cursor<R>) -> Result<Op
         lost: Loss::default(),
         lost_samples: 0,
     };
-    Ok(Opened { facts, formats, symbols: None, anchor, threads: Vec::new(), events: Box::new(events) })
+    Ok(Opened { facts, formats, symbols: None, anchor, threads, events: Box::new(events) })
 }
 
 /// Reads the layouts of the records of each event.
@@ -355,7 +428,8 @@ fn layouts<R: Read + Seek>(
 ) -> Result<Layouts, ImportError> {
     let damaged = |at| ImportError::Unreadable { part: "the list of events", at };
     let count = bytes.checked_div(entry).filter(|_| entry > SECTION).ok_or(damaged(at))?;
-    let mut layouts = Layouts { all: Vec::new(), by_id: HashMap::new() };
+    let mut layouts =
+        Layouts { all: Vec::new(), by_id: HashMap::new(), kept: HashMap::new(), is_backward: false };
     cursor.go(at)?;
     for number in 0..count {
         let at = cursor.at();
@@ -363,8 +437,14 @@ fn layouts<R: Read + Seek>(
         let (ids_at, ids_bytes) = section(cursor)?;
         let next = cursor.at();
         let parsed = PerfEventAttr::parse::<_, NativeEndian>(&attributes[..]);
+        let read_format = attributes.get(values::AT..).and_then(|rest| rest.first_chunk());
+        let read_format = u64::from_ne_bytes(*read_format.ok_or(damaged(at))?);
         let (attributes, _) = parsed.map_err(|_| damaged(at))?;
-        layouts.all.push(RecordParseInfo::new(&attributes, Endianness::NATIVE));
+        layouts.all.push(Shape { info: RecordParseInfo::new(&attributes, Endianness::NATIVE), read_format });
+        layouts.is_backward |= attributes.flags.contains(AttrFlags::WRITE_BACKWARD);
+        if let PerfEventType::Tracepoint(format) = attributes.type_ {
+            layouts.kept.insert(format, attributes.sampling_policy);
+        }
         cursor.go(ids_at)?;
         for _ in 0..ids_bytes / 8 {
             layouts.by_id.insert(cursor.u64()?, number as usize);
@@ -420,19 +500,64 @@ fn place(cpus: &mut Vec<(u32, u32)>, cpu: u32, node: Option<u32>) {
     }
 }
 
-/// The symbol of the kernel whose address perf notes with the kernel's own mapping.
-fn anchor<R: Read + Seek>(cursor: &mut Cursor<R>) -> Result<Option<Anchor>, ImportError> {
-    for _ in 0..BEGINNING {
-        let (kind, misc, bytes) = (cursor.u32()?, cursor.u16()?, cursor.u16()?);
-        let body = cursor.bytes(u64::from(bytes).saturating_sub(HEAD))?;
-        if RecordType(kind) != RecordType::MMAP {
-            continue;
+/// What perf notes about the machine among the records: the symbol of the kernel whose address comes with the kernel's own
+/// mapping, and the threads that ran.
+#[derive(Default)]
+struct Notes {
+    anchor: Option<Anchor>,
+    threads: Vec<(u32, u32, String)>,
+}
+
+impl Notes {
+    /// Reads what stands in the first records, or in all of a file whose notes come last.
+    fn read<R: Read + Seek>(
+        &mut self,
+        cursor: &mut Cursor<R>,
+        end: u64,
+        all: bool,
+    ) -> Result<(), ImportError> {
+        let mut count = 0;
+        while cursor.at() < end && (all || (count < BEGINNING && self.anchor.is_none())) {
+            let (kind, misc, bytes) = (cursor.u32()?, cursor.u16()?, cursor.u16()?);
+            let body = cursor.bytes(u64::from(bytes).saturating_sub(HEAD))?;
+            let data = RawData::from(&body[..]);
+            match RecordType(kind) {
+                RecordType::MMAP => {
+                    let Ok(mapped) = MmapRecord::parse::<NativeEndian>(data, misc) else { continue };
+                    let path = text(&mapped.path.as_slice());
+                    let name = path.strip_prefix("[kernel.kallsyms]").filter(|name| !name.is_empty());
+                    if let Some(name) = name {
+                        self.anchor = Some(Anchor { name: name.to_owned(), address: mapped.page_offset });
+                    }
+                }
+                RecordType::COMM if all => {
+                    let Ok(comm) = CommOrExecRecord::parse::<NativeEndian>(data, misc) else { continue };
+                    let name = text(&comm.name.as_slice());
+                    self.threads.push((number(comm.tid), number(comm.pid), name));
+                }
+                _ => {}
+            }
+            count += 1;
         }
-        let Ok(mapped) = MmapRecord::parse::<NativeEndian>(RawData::from(&body[..]), misc) else { continue };
-        let path = text(&mapped.path.as_slice());
-        if let Some(name) = path.strip_prefix("[kernel.kallsyms]").filter(|name| !name.is_empty()) {
-            return Ok(Some(Anchor { name: name.to_owned(), address: mapped.page_offset }));
-        }
+        Ok(())
     }
-    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_has_values_of_one_event_or_of_its_group() {
+        let values = |format, words: &[u64]| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            values(format, &bytes)
+        };
+        // The value; with both times, its number and what was lost.
+        assert_eq!((values(0, &[7]), values(0b10111, &[7, 1, 1, 5, 0])), (Some(8), Some(40)));
+        // Three events, a number each, without times and with one.
+        assert_eq!(values(0b1100, &[3, 7, 1, 8, 2, 9, 3]), Some(56));
+        assert_eq!(values(0b1101, &[3, 99, 7, 1, 8, 2, 9, 3]), Some(64));
+        assert_eq!((values(0b1000, &[u64::MAX]), values(0b1000, &[])), (None, None));
+    }
 }

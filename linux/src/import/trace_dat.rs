@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek};
 
 use ruzstd::decoding::StreamingDecoder;
 
-use crate::events::{Decoder, Event, Lookup};
+use crate::events::{Decoder, Event, Lookup, SOURCES};
 use crate::import::cursor::{text, Cursor};
 use crate::import::error::ImportError;
 use crate::import::tracing_data::{ftrace, head, layout, long_text, short_text, systems};
@@ -19,8 +19,8 @@ use crate::tracing::{Merge, Pages};
 const LARGEST: u64 = 1 << 28;
 /// The most parts with options.
 const MOST_OPTIONS: usize = 1 << 10;
-/// The clocks that count nanoseconds (Documentation/trace/ftrace.rst).
-const CLOCKS: [&str; 7] = ["local", "global", "perf", "mono", "mono_raw", "boot", "tai"];
+/// The clocks that count nanoseconds (Documentation/trace/ftrace.rst). Old files name none where it is the first.
+const CLOCKS: [&str; 8] = ["", "local", "global", "perf", "mono", "mono_raw", "boot", "tai"];
 
 /// The numbers of options, and of the parts of version 7 to which they point.
 mod option {
@@ -144,6 +144,8 @@ struct Merged<R> {
     /// The events that the kernel counts as lost.
     lost: u64,
     has_begun: bool,
+    /// Whether the file describes events of which no recording is made.
+    describes_all: bool,
 }
 
 impl<R: Read + Seek> Events for Merged<R> {
@@ -153,6 +155,11 @@ impl<R: Read + Seek> Events for Merged<R> {
             self.merge.read_on(lookup)?;
         }
         Ok(self.merge.next(u64::MAX, lookup)?)
+    }
+
+    /// A file of `trace-cmd extract` describes every event of the kernel, recorded or not.
+    fn may_have(&self, format: &Format) -> bool {
+        !self.describes_all || self.merge.decoder().has_met(format)
     }
 
     fn lost(&self) -> Loss {
@@ -233,6 +240,11 @@ pub(super) fn open<R: Read + Seek + 'static>(mut cursor: Cursor<R>) -> Result<Op
     let decoder = Decoder::of_formats(&contents.formats)?.ok_or(ImportError::NoEvents)?;
     let cpus: Vec<u32> = buffer.streams.iter().map(|stream| stream.cpu).collect();
     let merge = Merge::new(buffer, layout, decoder, &cpus);
+    let is_ours = |format: &Format| {
+        let system = format.system();
+        system == "syscalls" || SOURCES.iter().any(|source| source.system == system)
+    };
+    let describes_all = !contents.formats.iter().all(is_ours);
     let pair = |line: &str| -> Option<(u32, String)> {
         let (thread, rest) = line.trim().split_once(' ')?;
         Some((thread.parse().ok()?, rest.to_owned()))
@@ -250,7 +262,7 @@ pub(super) fn open<R: Read + Seek + 'static>(mut cursor: Cursor<R>) -> Result<Op
         symbols: contents.symbols,
         anchor: None,
         threads,
-        events: Box::new(Merged { merge, lost: contents.lost, has_begun: false }),
+        events: Box::new(Merged { merge, lost: contents.lost, has_begun: false, describes_all }),
     })
 }
 
@@ -266,6 +278,7 @@ fn version_6<R: Read + Seek>(
     short_text(&mut cursor)?;
     contents.names = long_text(&mut cursor)?;
     let count = cursor.u32()?;
+    let mut named = Vec::new();
     let mut part = text(&cursor.bytes(10)?);
     if part == "options  " {
         loop {
@@ -275,17 +288,29 @@ fn version_6<R: Read + Seek>(
             }
             let bytes = cursor.u32()?;
             let value = cursor.bytes(bytes.into())?;
+            if let (option::BUFFER, Some(place)) = (id, value.first_chunk()) {
+                named.push(u64::from_ne_bytes(*place));
+            }
             contents.option(id, &value);
         }
         part = text(&cursor.bytes(10)?);
     }
-    if part != "flyrecord" {
-        return Err(ImportError::Unreadable { part: "the list of pages", at: cursor.at() });
-    }
     let mut streams = Vec::new();
-    for cpu in 0..count {
-        let (at, bytes) = (cursor.u64()?, cursor.u64()?);
-        streams.push(stream(cpu, at, bytes)?);
+    let mut list = |cursor: &mut Cursor<R>, part: &str| -> Result<(), ImportError> {
+        if part != "flyrecord" {
+            return Err(ImportError::Unreadable { part: "the list of pages", at: cursor.at() });
+        }
+        for cpu in 0..count {
+            let (at, bytes) = (cursor.u64()?, cursor.u64()?);
+            streams.push(stream(cpu, at, bytes)?);
+        }
+        Ok(())
+    };
+    list(&mut cursor, &part)?;
+    for place in named {
+        cursor.go(place)?;
+        let part = text(&cursor.bytes(10)?);
+        list(&mut cursor, &part)?;
     }
     buffer(cursor, page_bytes, false, streams)
 }
@@ -297,7 +322,7 @@ fn version_7<R: Read + Seek>(
     is_packed(&cursor.word()?)?;
     let _version = cursor.word()?;
     let mut next = cursor.u64()?;
-    let mut found = None;
+    let (mut found, mut streams) = (None, Vec::new());
     for _ in 0..MOST_OPTIONS {
         if next == 0 {
             break;
@@ -323,27 +348,29 @@ fn version_7<R: Read + Seek>(
                 option::BUFFER => {
                     let mut value = Cursor::new(io::Cursor::new(value))?;
                     value.u64()?;
-                    // Other buffers than the first have names. They are left out.
-                    if value.word()?.is_empty() {
-                        contents.clock = Some(value.word()?);
-                        let page_bytes = value.u32()?;
-                        let mut streams = Vec::new();
-                        for _ in 0..value.u32()? {
-                            let (cpu, at, bytes) = (value.u32()?, value.u64()?, value.u64()?);
-                            streams.push(stream(cpu, at, bytes)?);
-                        }
-                        cursor.go(place)?;
-                        found = Some((page_bytes, section_head(&mut cursor)?.0, streams));
+                    let _name = value.word()?;
+                    let clock = value.word()?;
+                    let page_bytes = value.u32()?;
+                    for _ in 0..value.u32()? {
+                        let (cpu, at, bytes) = (value.u32()?, value.u64()?, value.u64()?);
+                        streams.push(stream(cpu, at, bytes)?);
+                    }
+                    cursor.go(place)?;
+                    let buffer = (clock, page_bytes, section_head(&mut cursor)?.0);
+                    if *found.get_or_insert_with(|| buffer.clone()) != buffer {
+                        return Err(ImportError::Lacks {
+                            part: "common clock of its buffers",
+                            remedy: "record without -B",
+                        });
                     }
                 }
                 _ => contents.option(id, &value),
             }
         }
     }
-    let (page_bytes, is_packed, streams) = found.ok_or(ImportError::Lacks {
-        part: "buffer of its own",
-        remedy: "record without -B, and let trace-cmd end by itself",
-    })?;
+    let (clock, page_bytes, is_packed) =
+        found.ok_or(ImportError::Lacks { part: "events", remedy: "let trace-cmd end by itself" })?;
+    contents.clock = Some(clock);
     buffer(cursor, page_bytes, is_packed, streams)
 }
 

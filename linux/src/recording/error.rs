@@ -16,6 +16,8 @@ pub enum RecordingError {
     NotParquet,
     /// The file is damaged.
     Damaged(String),
+    /// The file is compressed in a way that is not read. Another program wrote it anew.
+    Compressed,
     /// The file is a Parquet file but no recording.
     NotARecording {
         /// What it lacks.
@@ -45,6 +47,8 @@ impl From<ParquetError> for RecordingError {
                 Ok(error) => Self::Io(*error),
                 Err(error) => Self::Damaged(error.to_string()),
             },
+            // Of the codecs, Snappy is compiled in.
+            ParquetError::General(reason) if reason.starts_with("Disabled feature") => Self::Compressed,
             error => Self::Damaged(error.to_string()),
         }
     }
@@ -56,6 +60,10 @@ impl fmt::Display for RecordingError {
             Self::Io(error) => error.fmt(f),
             Self::NotParquet => f.write_str("it is no recording: not a Parquet file"),
             Self::Damaged(reason) => write!(f, "the recording is damaged: {reason}"),
+            Self::Compressed => f.write_str(
+                "the recording was written anew by another program, compressed in a way that is not read here: write it \
+                 with Snappy or uncompressed",
+            ),
             Self::NotARecording { lacks } => write!(f, "this Parquet file is no recording: it has no {lacks}"),
             Self::Foreign(kind) => {
                 write!(f, "it is a {} file, not a recording: use 'ceasefire import FILE' first", kind.name())

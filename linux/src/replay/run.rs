@@ -22,6 +22,13 @@ pub enum ReplayError {
     Recording(RecordingError),
     /// It has only interrupts, and not what led to them.
     Light,
+    /// It was made of a file without events that every mechanism depends on.
+    Lacks {
+        /// What it does not have.
+        events: &'static str,
+        /// What is not known without.
+        unknown: &'static str,
+    },
 }
 
 impl From<RecordingError> for ReplayError {
@@ -37,6 +44,9 @@ impl fmt::Display for ReplayError {
             Self::Light => f.write_str(
                 "a light recording has interrupts alone, not what led to them: record without --light",
             ),
+            Self::Lacks { events, unknown } => {
+                write!(f, "the recording has no {events}, so {unknown} is not known: record with them")
+            }
         }
     }
 }
@@ -111,6 +121,14 @@ pub fn replay(recording: &mut Recording, mechanisms: &[Mechanism]) -> Result<Rep
     let facts = recording.facts().clone();
     if facts.light {
         return Err(ReplayError::Light);
+    }
+    let has = |prefix: &str| facts.events.iter().any(|name| name.starts_with(prefix));
+    for (events, unknown) in
+        [("sched:sched_switch", "where threads ran"), ("syscalls:sys_enter_", "what flushes were for")]
+    {
+        if !has(events) {
+            return Err(ReplayError::Lacks { events, unknown });
+        }
     }
     let cpus = facts.cpu_numbers().max(1);
     let frames = facts.memory_bytes >> 12;

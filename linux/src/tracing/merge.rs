@@ -60,6 +60,10 @@ impl<P: Pages> Merge<P> {
         &self.pages
     }
 
+    pub(crate) fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
     /// Reads on where a stream had no more pages. Called first, and whenever there may be more.
     pub(crate) fn read_on(&mut self, lookup: &mut Lookup) -> io::Result<()> {
         for stream in 0..self.streams.len() {
