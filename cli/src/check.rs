@@ -92,7 +92,7 @@ const PART: u64 = 5000;
 const TRIAL: u64 = 16;
 
 /// How many of `schedules` each machine gets: as many as give every machine about the same number of steps.
-/// A schedule of the memory manager has fourteen times the steps of a schedule of the engine alone.
+/// A schedule of the memory manager has forty times the steps of a schedule of the engine alone.
 fn shares(machines: &'static [Scenario], first: u64, schedules: u64, jobs: usize) -> Vec<u64> {
     let numbers: Vec<usize> = (0..machines.len()).collect();
     let trials = in_parallel(&numbers, jobs, |at| check(&machines[at], &[], first, TRIAL, false));
