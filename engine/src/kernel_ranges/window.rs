@@ -28,8 +28,8 @@ impl<P: Platform> Engine<P> {
             // R7
             if self.guarded(Guard::Window) {
                 self.on_this_cpu(|here| {
-                    // The translations are stored before the invalidation.
-                    fence(Ordering::SeqCst);
+                    // The translations are stored before the invalidation. No other CPU looks for either.
+                    fence(Ordering::Release);
                     self.invalidate_kernel(here.cpu, limited, Reason::LocalShootdown);
                 });
             }

@@ -81,7 +81,7 @@ struct Records<R> {
 
 /// The bits of `read_format` (`perf_event_open(2)`).
 mod values {
-    pub(super) const TIMES: u64 = 1 << 0 | 1 << 1;
+    pub(super) const TIMES: u64 = 0b11;
     pub(super) const ID: u64 = 1 << 2;
     pub(super) const GROUP: u64 = 1 << 3;
     pub(super) const LOST: u64 = 1 << 4;

@@ -351,24 +351,31 @@ fn version_7<R: Read + Seek>(
                     let _name = value.word()?;
                     let clock = value.word()?;
                     let page_bytes = value.u32()?;
+                    let before = streams.len();
                     for _ in 0..value.u32()? {
                         let (cpu, at, bytes) = (value.u32()?, value.u64()?, value.u64()?);
                         streams.push(stream(cpu, at, bytes)?);
                     }
+                    let is_empty = streams[before..].iter().all(|stream| stream.at == stream.end);
                     cursor.go(place)?;
-                    let buffer = (clock, page_bytes, section_head(&mut cursor)?.0);
-                    if *found.get_or_insert_with(|| buffer.clone()) != buffer {
-                        return Err(ImportError::Lacks {
-                            part: "common clock of its buffers",
-                            remedy: "record without -B",
-                        });
+                    let form = (clock, page_bytes, section_head(&mut cursor)?.0);
+                    match &found {
+                        Some((_, false)) if is_empty => {}
+                        Some((known, false)) if *known != form => {
+                            return Err(ImportError::Lacks {
+                                part: "common clock of its buffers",
+                                remedy: "record without -B",
+                            });
+                        }
+                        // A file without -B has the events here. With it, this one may be empty, and of another clock.
+                        _ => found = Some((form, is_empty)),
                     }
                 }
                 _ => contents.option(id, &value),
             }
         }
     }
-    let (clock, page_bytes, is_packed) =
+    let ((clock, page_bytes, is_packed), _) =
         found.ok_or(ImportError::Lacks { part: "events", remedy: "let trace-cmd end by itself" })?;
     contents.clock = Some(clock);
     buffer(cursor, page_bytes, is_packed, streams)

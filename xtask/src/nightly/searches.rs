@@ -72,7 +72,7 @@ pub(super) fn litmus(workspace: &Workspace, extent: Extent) -> Result<Done, Fail
 
 /// The orderings of the engine, each weakened by itself.
 pub(super) fn orderings(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
-    example(workspace, "orderings", extent.choose(1000, 20), " weakenings must be missed")
+    example(workspace, "orderings", extent.choose(2000, 20), " weakenings must be missed")
 }
 
 /// Neighbouring statements of the engine with atomic accesses, each pair exchanged by itself.
