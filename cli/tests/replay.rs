@@ -39,6 +39,20 @@ fn advice_names_the_call_and_the_change_that_saves_most_and_is_none_where_nothin
 }
 
 #[test]
+fn a_replay_that_misses_what_was_observed_says_so_first_and_gives_no_advice() {
+    let found = json("guests/6.12-migrate-4", &[]);
+    let misfit = found["misfit"].as_str().expect("a sentence");
+    assert!(
+        misfit.starts_with("the model does not fit this recording") && misfit.contains("0.882"),
+        "{misfit}"
+    );
+    assert_eq!(found["advice"], serde_json::json!([]));
+    let text = replayed("guests/6.12-migrate-4", &[]);
+    assert!(text.starts_with("the model does not fit this recording"), "{text}");
+    assert_eq!(json("guests/6.12-madvise", &[])["misfit"], Value::Null);
+}
+
+#[test]
 fn mechanisms_that_leave_the_same_share_a_line_of_advice() {
     let lines = json("worked/lmdb", &[])["advice"].clone();
     let lines = lines.as_array().expect("an array");

@@ -45,6 +45,29 @@ const WAITS: u64 = 100;
 /// The part of the time for which senders wait that waits for locks take at least, if they are to have a line.
 const WORTH: f64 = 0.1;
 
+/// Why no row can be believed: the first, of the recorded kernel's own mechanism, or its range, is further from what was
+/// observed than [`ERROR`]. Names the cause that errs most.
+pub(crate) fn misfit(replayed: &Replay, predictions: &[Prediction]) -> Option<String> {
+    let own = predictions.first()?;
+    let of_observed = own.ratio?;
+    let is_far = |ratio: f64| (ratio - 1.0).abs() > ERROR;
+    if !is_far(of_observed) && own.spread.is_none_or(|spread| !is_far(spread.low) && !is_far(spread.high)) {
+        return None;
+    }
+    let observed = |cause| replayed.observed.totals.causes.get(&cause).map_or(0, |sum| sum.interrupts);
+    let replays = |cause| own.predicted.causes.get(&cause).copied().unwrap_or(0);
+    let cause = Cause::ALL.into_iter().max_by_key(|cause| observed(*cause).abs_diff(replays(*cause)))?;
+    Some(format!(
+        "the model does not fit this recording, so no row can be believed: of what this kernel sent it replays {}{}, and \
+         errs most in {} ({} observed, {} replayed)",
+        ratio(Some(of_observed)),
+        own.spread.map_or_else(String::new, |spread| format!(" ({})", range(Some(spread)))),
+        cause.name(),
+        observed(cause),
+        replays(cause)
+    ))
+}
+
 /// The lines of advice. The first prediction is that of the recorded kernel's own mechanism.
 pub(crate) fn advice(replayed: &Replay, predictions: &[Prediction]) -> Vec<String> {
     let mut lines = of_mechanisms(replayed, predictions);
@@ -76,11 +99,11 @@ fn of_locks(replayed: &Replay) -> Option<String> {
     ))
 }
 
-/// The lines about mechanisms. There is none unless the replay of the kernel's own sends as many interrupts as were
-/// observed, to a tenth, and none about a row whose range holds 1. Mechanisms that leave the same share a line.
+/// The lines about mechanisms. There is none if the model does not [fit](misfit), and none about a row whose range holds
+/// 1. Mechanisms that leave the same share a line.
 fn of_mechanisms(replayed: &Replay, predictions: &[Prediction]) -> Vec<String> {
     let Some((own, others)) = predictions.split_first() else { return Vec::new() };
-    if own.ratio.is_none_or(|ratio| (ratio - 1.0).abs() > ERROR) {
+    if own.ratio.is_none() || misfit(replayed, predictions).is_some() {
         return Vec::new();
     }
     let mut lines: Vec<Line> = Vec::new();

@@ -27,7 +27,7 @@ use crate::output::text::{self, Text};
 use crate::tables::grid::{wrapped, Column, Grid};
 use crate::terminal;
 use crate::trace::Trace;
-use advice::{advice, cost, reasons};
+use advice::{advice, cost, misfit, reasons};
 use prediction::{parts, range, Part, Prediction};
 
 /// The heads of columns, whose names stand below the table: this kernel, every mechanism, and the what-ifs.
@@ -87,6 +87,10 @@ fn words(replayed: &Replay, predictions: &[Prediction], by: By) -> String {
     let width = terminal::width();
     let facts = &replayed.facts;
     let mut text = String::new();
+    if let Some(misfit) = misfit(replayed, predictions) {
+        text.push_str(&wrapped(&misfit, width).join("\n"));
+        text.push_str("\n\n");
+    }
     let _ = writeln!(
         text,
         "{}, {} CPUs, {:.2} s, {} events",
@@ -215,6 +219,7 @@ fn json_of(replayed: &Replay, predictions: &[Prediction]) -> Value {
             "locks": locks::json_of(&observed.locks, &replayed.names, &replayed.facts),
         },
         "predicted": predicted.collect::<Vec<_>>(),
+        "misfit": misfit(replayed, predictions),
         "advice": advice(replayed, predictions),
         "left_out": replayed.left_out,
         "unknown_pages": replayed.unknown_pages,

@@ -45,7 +45,7 @@ impl fmt::Display for ReplayError {
                 "a light recording has interrupts alone, not what led to them: record without --light",
             ),
             Self::Lacks { events, unknown } => {
-                write!(f, "the recording has no {events}, so {unknown} is not known: record with them")
+                write!(f, "the recording has no {events}, so {unknown} is not known: record those events too")
             }
         }
     }

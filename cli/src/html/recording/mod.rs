@@ -20,7 +20,7 @@ use super::page::document;
 use crate::args::By;
 use crate::locks::{cells, told, HEADS, SHOWN, WORDS};
 use crate::number::compact;
-use crate::replay::advice::{advice, reasons};
+use crate::replay::advice::{advice, misfit, reasons};
 use crate::replay::prediction::{parts, Part, Prediction};
 
 /// The rows of a table of processes.
@@ -44,6 +44,7 @@ pub(crate) fn of(command: &str, name: &str, replayed: &Replay, predictions: &[Pr
             "/s. Senders waited " (compact(observed.totals.all.sender_ns as f64 / 1e6)) " ms, handlers ran "
             (compact(observed.totals.all.victim_ns as f64 / 1e6)) " ms."
         }
+        @if let Some(misfit) = misfit(replayed, predictions) { p { strong { (misfit) } } }
         @if !advice.is_empty() { ul { @for line in &advice { li { (line) } } } }
     };
     let figures: Vec<Figure> = [timeline::figure(replayed), Some(matrix::figure(replayed))]
