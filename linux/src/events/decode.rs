@@ -1,6 +1,6 @@
 //! Makes events of the kernel's records.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::cell::Cell;
 
 use crate::events::event::{Event, Kind, Spelled as _, SystemCall};
 use crate::events::source::{reader, Level, Lookup, Read, Source, SOURCES};
@@ -18,7 +18,7 @@ pub struct Decoder {
 struct Reader {
     read: Read,
     /// Whether there was a record of this kind.
-    is_met: AtomicBool,
+    is_met: Cell<bool>,
 }
 
 impl std::fmt::Debug for Decoder {
@@ -106,7 +106,7 @@ impl Decoder {
             if reads.len() <= id {
                 reads.resize_with(id + 1, || None);
             }
-            reads[id] = Some(Reader { read: read?, is_met: AtomicBool::new(false) });
+            reads[id] = Some(Reader { read: read?, is_met: Cell::new(false) });
         }
         Ok((!reads.is_empty()).then_some(Self { reads, id, thread }))
     }
@@ -114,7 +114,7 @@ impl Decoder {
     /// The event of a record; none of another kind, or if the record is too short.
     pub fn event(&self, cpu: u32, time_ns: u64, record: &[u8], lookup: &mut Lookup) -> Option<Event> {
         let reader = self.reads.get(self.id.value(record)? as usize)?.as_ref()?;
-        reader.is_met.store(true, Relaxed);
+        reader.is_met.set(true);
         let thread = self.thread.value(record)? as u32;
         let kind = match (reader.read)(record, lookup)? {
             Kind::ThreadNamed { thread: 0, name } => Kind::ThreadNamed { thread, name },
@@ -126,6 +126,6 @@ impl Decoder {
     /// Whether there was a record of this format.
     pub(crate) fn has_met(&self, format: &Format) -> bool {
         let reader = self.reads.get(format.id() as usize).and_then(Option::as_ref);
-        reader.is_some_and(|reader| reader.is_met.load(Relaxed))
+        reader.is_some_and(|reader| reader.is_met.get())
     }
 }
