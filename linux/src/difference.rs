@@ -155,7 +155,7 @@ impl Sink for Sums {
     const WAITS: bool = true;
 
     fn shootdown(&mut self, shootdown: &Shootdown) {
-        let interrupts = shootdown.interrupts.len() as u64;
+        let interrupts = shootdown.requests.len() as u64;
         let figures = [
             (Figure::Flushes, 1),
             (Figure::Interrupts, interrupts),

@@ -54,12 +54,12 @@ struct Counts {
     waits: usize,
 }
 
-/// Counts interrupts whose handlers were seen.
+/// Counts requests whose handlers were seen.
 struct Paired(usize);
 
 impl Sink for Paired {
     fn shootdown(&mut self, shootdown: &Shootdown) {
-        self.0 += shootdown.interrupts.iter().filter(|interrupt| interrupt.victim.is_some()).count();
+        self.0 += shootdown.requests.iter().filter(|request| request.victim.is_some()).count();
     }
 }
 
@@ -158,7 +158,7 @@ fn the_run_carries_the_facts_and_the_rate_has_the_interrupts() {
         let expected = [
             ("kernel", facts.kernel.clone()),
             ("cpus", facts.cpus.len().to_string()),
-            ("interrupts", facts.interrupts.to_string()),
+            ("requests", facts.answered.to_string()),
             ("tlb_row", facts.tlb_row.expect("a row").to_string()),
             ("lost", "0".to_owned()),
             ("unreadable", "0".to_owned()),

@@ -5,6 +5,7 @@ mod damage;
 mod export;
 mod guests;
 mod imports;
+mod own_row;
 #[path = "../../sim/perfetto/tests/reader/mod.rs"]
 mod reader;
 mod recordings;

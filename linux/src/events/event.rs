@@ -18,7 +18,7 @@ pub struct Event {
 /// The kinds of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A CPU queues a function call for another one: one interrupt, as `/proc/interrupts` counts them.
+    /// A CPU queues a function call for another one. It interrupts it unless a call waited there already.
     Sent {
         /// The CPU that is to run it.
         target: u32,
@@ -189,6 +189,13 @@ pub enum Kind {
         /// How many; at least so many if the kernel did not count them.
         events: u64,
     },
+}
+
+impl Kind {
+    /// Whether a CPU is asked to flush.
+    pub fn asks(&self) -> bool {
+        matches!(self, Self::Sent { work: Work::Flush | Work::FlushAll | Work::FlushKernelRange, .. })
+    }
 }
 
 /// The function that a CPU runs for another one.

@@ -92,7 +92,7 @@ impl<W: Write> Exporter<W> {
             Argument::text("architecture", &facts.architecture),
             Argument::text("processor", &facts.processor),
             Argument::number("cpus", facts.cpus.len() as u64),
-            Argument::number("interrupts", facts.interrupts),
+            Argument::number("requests", facts.answered),
         ];
         arguments.extend(facts.imported.map(|kind| Argument::text("imported", kind.name())));
         arguments.extend(facts.tlb_row.map(|row| Argument::number("tlb_row", row)));
@@ -139,7 +139,7 @@ impl<W: Write> Exporter<W> {
         let tracks = &mut self.tracks;
         match kind {
             Kind::Sent { target, work, call, site } => {
-                let first = self.observer.latest(cpu).is_some_and(|latest| latest.interrupts.len() == 1);
+                let first = self.observer.latest(cpu).is_some_and(|latest| latest.requests.len() == 1);
                 if work != Work::Other && first {
                     self.running.begin_shootdown(time_ns, cpu, tracks)?;
                 }
@@ -275,7 +275,8 @@ impl<W: Write> Exporter<W> {
             Argument::text("program", names.get(shootdown.sender.program)),
             Argument::number("process", shootdown.sender.process.into()),
             Argument::text("cause", shootdown.cause.name()),
-            Argument::number("interrupts", shootdown.interrupts.len() as u64),
+            Argument::number("requests", shootdown.requests.len() as u64),
+            Argument::number("interrupts", shootdown.interrupts()),
         ];
         arguments.extend(shootdown.pages.map(of_pages));
         self.running.end_shootdown(self.last_ns, cpu, arguments, &mut self.tracks)

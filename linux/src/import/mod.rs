@@ -18,6 +18,7 @@ use crate::kernel::symbols::Symbols;
 use crate::kernel::threads::{Thread, Threads};
 use crate::record::{Keeper, Recorded};
 use crate::recording::{Count, Facts, Foreign, Loss, LATEST_NS, MOST_CPUS};
+use crate::shootdowns::Answers;
 use crate::tracefs::Format;
 
 pub use error::ImportError;
@@ -135,11 +136,12 @@ pub fn import<R: Read + Seek + 'static, W: Write + Send>(
         ..facts
     };
     let (mut sent, mut flushed) = (0, 0);
+    let mut answers = Answers::new(Count::Sent);
     let mut keeper = Keeper::new(to, threads, began_ns, &mut lookup.names)?;
     while let Some(event) = next {
         if is_possible(&event) {
             facts.ended_ns = event.time_ns;
-            sent += u64::from(Count::Sent.counts(&event.kind));
+            sent += u64::from(answers.add(&event).is_some());
             flushed += u64::from(Count::Flushed.counts(&event.kind));
             keeper.add(event, &mut lookup.names)?;
         } else {
@@ -155,7 +157,11 @@ pub fn import<R: Read + Seek + 'static, W: Write + Send>(
     let has = |name: &str| levels.iter().any(|(of, _)| of == name);
     // Nothing that counts was met: the file may have had any of it.
     let counts_sent = describes_sent && (COUNTED.iter().all(|name| has(name)) || !has(FLUSHED));
-    (facts.counted, facts.interrupts) =
+    sent += answers.finish().len() as u64;
+    if counts_sent {
+        (facts.unseen, facts.unsent) = (answers.unseen, answers.unsent);
+    }
+    (facts.counted, facts.answered) =
         if counts_sent { (Count::Sent, sent) } else { (Count::Flushed, flushed) };
     facts.light = levels.iter().all(|(_, level)| *level == Level::Light);
     facts.lost = events.lost();

@@ -14,11 +14,11 @@ use crate::kernel::threads::Threads;
 use crate::live::lifetimes::Lifetimes;
 use crate::observer::Observer;
 use crate::recording::{Facts, Loss};
-use crate::shootdowns::{Tally, Totals};
+use crate::shootdowns::{Answers, Tally, Totals};
 use crate::tracefs::{Instance, Stream, Unavailable};
 use crate::tracing::{now_ns, overhead, Merge, Pages, Tracing};
 
-/// A shootdown that was handled takes no more interrupts after this time: its sender sends them all at once.
+/// A shootdown that was handled takes no more requests after this time: its sender sends them all at once.
 const SENDING_NS: u64 = 1_000_000;
 
 /// The names that are kept at most. A machine whose programs have more over time is read anew.
@@ -32,6 +32,7 @@ pub struct Live {
     instance: Instance,
     lookup: Lookup,
     observer: Observer<Tally>,
+    answers: Answers,
     lifetimes: Lifetimes,
     facts: Facts,
     /// The time that the kernel takes to write one record.
@@ -53,8 +54,8 @@ pub struct Interval {
     pub ended_ns: u64,
     /// The shootdowns that ended in it.
     pub totals: Totals,
-    /// The interrupts for flushes that were handled in it, as [`Facts::counted`] says.
-    pub interrupts: u64,
+    /// The requests that were answered in it, as [`Facts::counted`] says.
+    pub answered: u64,
     /// The change of the TLB row of `/proc/interrupts`, if the kernel has one.
     pub tlb_row: Option<u64>,
     /// Flushes that asked other CPUs.
@@ -108,6 +109,7 @@ impl Live {
             instance,
             lookup,
             observer: Observer::new(threads, Tally::default()),
+            answers: Answers::new(facts.counted),
             lifetimes: Lifetimes::default(),
             facts,
             record_ns,
@@ -147,7 +149,7 @@ impl Live {
         self.events.read_on(&mut self.lookup).map_err(failed)?;
         while let Some(event) = self.events.next(until_ns, &mut self.lookup).map_err(failed)? {
             interval.events += 1;
-            interval.interrupts += u64::from(self.facts.counted.counts(&event.kind));
+            interval.answered += u64::from(self.answers.add(&event).is_some());
             let asks = matches!(event.kind, Kind::Flush { reason: FlushReason::RemoteSend, .. });
             interval.asked += u64::from(asks);
             self.lifetimes.learn(&event);

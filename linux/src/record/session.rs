@@ -139,7 +139,8 @@ pub fn record<W: Write + Send>(
     }
     facts.lost = events.lost.clone();
     let compared = counter.compare(READINGS);
-    facts.interrupts = compared.interrupts;
+    facts.answered = compared.requests;
+    (facts.unseen, facts.unsent) = (compared.unseen, compared.unsent);
     facts.tlb_row = compared.row;
     facts.tlb_row_unsure = compared.unsure;
     let tracing_s = (keeper.count + facts.lost.events) as f64 * record_ns / 1e9;

@@ -35,7 +35,7 @@ pub struct Facts {
     pub isolated: Vec<u32>,
     /// The memory, in bytes.
     pub memory_bytes: u64,
-    /// Whether it has only the events of interrupts.
+    /// Whether it has only the events of requests.
     pub light: bool,
     /// The kernel's events that were recorded.
     pub events: Vec<String>,
@@ -45,13 +45,18 @@ pub struct Facts {
     pub ended_ns: u64,
     /// The beginning in seconds since 1970.
     pub began_unix_s: f64,
-    /// How interrupts were counted.
+    /// How requests were counted.
     pub counted: Count,
-    /// The interrupts for flushes between the first and the last reading of the TLB row; all, if it was not read.
-    pub interrupts: u64,
+    /// The requests that were answered between the first and the last reading of the TLB row; all, if it was not read.
+    #[serde(alias = "interrupts")]
+    pub answered: u64,
+    /// The requests without events of their handler. Their senders went on, so they were answered.
+    pub unseen: u64,
+    /// The answered requests without an event where they were sent.
+    pub unsent: u64,
     /// The change of the TLB row of `/proc/interrupts` between the same readings, if the kernel has one and it was read.
     pub tlb_row: Option<u64>,
-    /// The interrupts that came while the row was read, and may be counted in one and not in the other.
+    /// The requests that were answered while the row was read, and may be counted in one and not in the other.
     pub tlb_row_unsure: u64,
     /// Flushes that asked other CPUs (`tlb:tlb_flush`, "remote IPI send"), if they were recorded.
     pub asked: Option<u64>,
@@ -94,15 +99,15 @@ impl Foreign {
     }
 }
 
-/// How interrupts were counted.
+/// How requests were counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Count {
     /// Where they are sent to a CPU and where their handlers run (`csd:*`).
     #[default]
     Sent,
-    /// Where a CPU flushes because of another (`tlb:tlb_flush`, "remote shootdown"). Interrupts of CPUs that had nothing
-    /// to flush are not among them.
+    /// Where a CPU flushes because of another (`tlb:tlb_flush`, "remote shootdown"). Requests to CPUs that had nothing
+    /// to flush are not among them, and which of them interrupt is not known.
     Flushed,
 }
 
@@ -119,7 +124,7 @@ pub struct Loss {
 }
 
 impl Count {
-    /// Whether an event is an interrupt that has been handled.
+    /// Whether an event is a request that has been answered.
     pub fn counts(self, kind: &Kind) -> bool {
         match self {
             Self::Sent => matches!(kind, Kind::HandlerEnded { work: Work::Flush, .. }),

@@ -4,9 +4,10 @@ use crate::events::{Event, FlushReason, Kind, Names, Work};
 use crate::observer::{Observer, Sink};
 use crate::recording::{Facts, Row};
 use crate::replay::frames::Frames;
-use crate::replay::mechanism::Mechanism;
+use crate::replay::linux::{Givers, Linux};
 use crate::replay::operations::{is_of_kernel, Operation, Operations};
 use crate::replay::steps::{Flush, Step, Steps};
+use crate::replay::under_way::UnderWay;
 
 /// Makes steps of flushes and of frames.
 #[derive(Debug)]
@@ -15,6 +16,9 @@ pub(super) struct Flushes {
     pub(super) frames: Frames,
     /// The reclaims and the migrations that are under way.
     pub(super) operations: Operations,
+    under_way: UnderWay,
+    linux: Linux,
+    givers: Givers,
     /// The flushes of the kernel's own threads of which the process is not known.
     pub(super) left_out: u64,
 }
@@ -22,23 +26,33 @@ pub(super) struct Flushes {
 impl Flushes {
     /// None yet, of the kernel of a recording.
     pub(super) fn new(facts: &Facts) -> Self {
-        let operations = Operations::new(Mechanism::of_linux(facts.release()));
-        Self { frames: Frames::default(), operations, left_out: 0 }
+        let linux = Linux::of_release(facts.release());
+        let operations = Operations::new(linux.mechanism());
+        Self { frames: Frames::default(), operations, under_way: UnderWay::default(), linux, givers: Givers::default(), left_out: 0 }
     }
 
-    /// Learns from a row that the observer knows.
+    /// Learns from a row that the observer knows. `ran` is the process that the row's CPU is seen to run, if that is
+    /// news.
     pub(super) fn add(
         &mut self,
         row: &Row,
+        ran: Option<u32>,
         observer: &mut Observer<impl Sink>,
         names: &Names,
         steps: &mut Steps,
     ) {
         let Event { time_ns: now_ns, cpu, thread, kind } = row.event;
         let freed = self.frames.learn(row);
+        self.givers.learn(row);
         match kind {
             Kind::Flush { reason: FlushReason::RemoteSend, pages } => {
                 self.flush(row, pages, observer, names, steps);
+            }
+            Kind::Sent { work: Work::FlushAll | Work::FlushKernelRange, .. } => {
+                if observer.latest(cpu).is_some_and(|latest| latest.requests.len() == 1) {
+                    let flush = Step::FlushKernel { cpu, process: row.process, now_ns };
+                    self.under_way.begin(row, Some(flush), steps);
+                }
             }
             Kind::Cached { frame, .. } => steps.push(Step::Found { cpu, frame, now_ns }),
             Kind::Freed { frame, .. } => {
@@ -54,6 +68,7 @@ impl Flushes {
             }
             _ => {}
         }
+        self.under_way.add(row, ran, steps);
     }
 
     /// The recorded kernel asks other CPUs to flush.
@@ -69,6 +84,7 @@ impl Flushes {
         let doing = observer.doing(thread);
         let cause = doing.cause(Work::Flush, names.get(row.program));
         if is_of_kernel(cause) {
+            self.under_way.begin(row, None, steps);
             let place = steps.keep();
             if let Some(operation) = self.operations.flush(row, cause, place) {
                 self.take(operation, steps);
@@ -76,8 +92,10 @@ impl Flushes {
         } else if row.process == 0 {
             self.left_out += 1;
         } else {
-            let (process, tables, purge) = (row.process, doing.frees_tables(pages), doing.take_purge());
-            steps.push(Step::Flush(Flush { cpu, thread, process, pages, tables, cause, time_ns, purge }));
+            let tables = self.linux.frees_tables(doing, pages, self.givers.beside(row));
+            let (process, purge) = (row.process, doing.take_purge());
+            let flush = Flush { cpu, thread, process, pages, tables, cause, time_ns, purge };
+            self.under_way.begin(row, Some(Step::Flush(flush)), steps);
         }
     }
 
@@ -90,6 +108,7 @@ impl Flushes {
 
     /// The recording ends.
     pub(super) fn finish(&mut self, steps: &mut Steps) {
+        self.under_way.finish(steps);
         for operation in self.operations.end_all() {
             self.take(operation, steps);
         }

@@ -1,6 +1,8 @@
-//! A machine on which the engine runs without time: it counts interrupts and delivers them at once.
+//! A machine on which the engine runs without time: it counts requests and delivers them at once. `pending` says which of
+//! them would have interrupted.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
 use ceasefire::{
@@ -8,10 +10,37 @@ use ceasefire::{
     Platform, Root, Walkers, MAX_CPUS,
 };
 
+use crate::replay::pending::{Answer, Pending};
+use crate::shootdowns::Cause;
+
 /// The ASIDs of x86 that programs may have (Linux: `MAX_ASID_AVAILABLE`), and the pages of one broadcast (AMD EPYC 9004:
 /// CPUID leaf `8000_0008`, EDX).
 const ASIDS: u32 = 4094;
 const BROADCAST_PAGES: u32 = 8;
+
+/// How many CPUs were asked to flush, and how many were interrupted for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// The requests.
+    pub requests: u64,
+    /// The interrupts: none for a CPU on which a request waited already.
+    pub interrupts: u64,
+}
+
+impl std::ops::AddAssign for Asked {
+    fn add_assign(&mut self, more: Self) {
+        self.requests += more.requests;
+        self.interrupts += more.interrupts;
+    }
+}
+
+impl std::ops::Sub for Asked {
+    type Output = Self;
+
+    fn sub(self, less: Self) -> Self {
+        Self { requests: self.requests - less.requests, interrupts: self.interrupts - less.interrupts }
+    }
+}
 
 /// A space that the machine runs.
 pub(super) type Space = Rc<AddressSpace>;
@@ -23,9 +52,18 @@ pub(super) struct Hardware {
     now_ns: Cell<u64>,
     capabilities: Capabilities,
     engine: Weak<Engine<Hardware>>,
-    interrupts: Cell<u64>,
-    /// The interrupts that each CPU sent.
+    requests: Cell<u64>,
+    /// The cause of the requests that are made now.
+    cause: Cell<Cause>,
+    /// The requests that each CPU sent, and those that it received.
     sent: Box<[Cell<u64>]>,
+    received: Box<[Cell<u64>]>,
+    pending: RefCell<Pending>,
+}
+
+/// A cell has one more.
+fn more(count: &Cell<u64>) {
+    count.set(count.get() + 1);
 }
 
 impl std::fmt::Debug for Hardware {
@@ -52,8 +90,11 @@ impl Hardware {
                     walkers: Walkers::Locked,
                 },
                 engine: engine.clone(),
-                interrupts: Cell::new(0),
+                requests: Cell::new(0),
+                cause: Cell::new(Cause::Other),
                 sent: (0..cpus).map(|_| Cell::new(0)).collect(),
+                received: (0..cpus).map(|_| Cell::new(0)).collect(),
+                pending: RefCell::default(),
             };
             Engine::new(hardware).with_bounds(bounds)
         })
@@ -70,19 +111,47 @@ impl Hardware {
         self.now_ns.set(self.now_ns.get().max(now_ns));
     }
 
-    /// The interrupts so far.
-    pub(super) fn interrupts(&self) -> u64 {
-        self.interrupts.get()
+    /// The next requests are those of a recorded flush; without answers, of none.
+    pub(super) fn tell(&self, answers: &[Answer]) {
+        self.pending.borrow_mut().tell(answers);
     }
 
-    /// The interrupts so far, by the CPU that sent them.
+    /// A CPU asks another one.
+    pub(super) fn ask(&self, sender: CpuId, target: CpuId) {
+        for count in [&self.requests, &self.sent[sender.index()], &self.received[target.index()]] {
+            more(count);
+        }
+        self.pending.borrow_mut().ask(target.index() as u32, self.cause.get(), self.now_ns.get());
+    }
+
+    /// The next requests are made for a cause.
+    pub(super) fn works_for(&self, cause: Cause) {
+        self.cause.set(cause);
+    }
+
+    /// The requests so far.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.get()
+    }
+
+    /// The requests so far, and the interrupts that they took.
+    pub(super) fn asked(&self) -> Asked {
+        Asked { requests: self.requests.get(), interrupts: self.pending.borrow().total() }
+    }
+
+    /// The interrupts so far, by cause.
+    pub(super) fn interrupts(&self) -> BTreeMap<Cause, u64> {
+        self.pending.borrow().interrupts.clone()
+    }
+
+    /// The requests so far, by the CPU that sent them.
     pub(super) fn sent(&self) -> Vec<u64> {
         self.sent.iter().map(Cell::get).collect()
     }
 
-    /// The interrupts so far, by the CPU that received them.
+    /// The requests so far, by the CPU that received them.
     pub(super) fn received(&self) -> Vec<u64> {
-        self.cpus.iter().map(|cpu| cpu.counters().interrupts).collect()
+        self.received.iter().map(Cell::get).collect()
     }
 }
 
@@ -126,6 +195,8 @@ unsafe impl Platform for Hardware {
 
     fn invalidate_all(&self) {}
 
+    fn invalidate_kernel(&self, _: Flush) {}
+
     fn broadcast(&self, _: Asid, _: Flush) {}
 
     fn broadcast_everything(&self) {}
@@ -133,16 +204,14 @@ unsafe impl Platform for Hardware {
     fn broadcast_wait(&self) {}
 
     fn interrupt(&self, targets: &CpuSet) {
-        let (here, mut sent) = (self.here.get(), 0);
+        let here = self.here.get();
         let engine = self.engine.upgrade().expect("it interrupts");
         for target in targets.iter() {
+            self.ask(here, target);
             self.here.set(target);
             engine.handle_interrupt();
-            sent += 1;
         }
         self.here.set(here);
-        self.sent[here.index()].set(self.sent[here.index()].get() + sent);
-        self.interrupts.set(self.interrupts.get() + sent);
     }
 
     fn wait(&self, done: &dyn Fn() -> bool) {

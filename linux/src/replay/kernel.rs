@@ -1,16 +1,18 @@
 //! The recorded processes on the CPUs of the replayed machine, and the engine's flushes for them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use ceasefire::{
-    Batch, Bounds, Condition, CpuId, Engine, Entry, Gather, Owed, PageSize, Payment, Place, Root, Schedule,
+    Batch, Bounds, Condition, CpuId, Engine, Entry, Flush, Gather, Owed, PageSize, Payment, Place, Root, Schedule,
     TableGuard, SINGLE_PAGE_CEILING,
 };
 use foldhash::HashMap;
 
 use crate::replay::frames::User;
-use crate::replay::hardware::{Hardware, Space};
+use crate::replay::hardware::{Asked, Hardware, Space};
+use crate::replay::pending::Answer;
+use crate::shootdowns::Cause;
 
 /// Linux's default tick, `CONFIG_HZ=250`, and the age that a debt may have.
 const TICK_NS: u64 = 4_000_000;
@@ -92,17 +94,45 @@ impl Kernel {
         known.inspect(|cpu| self.engine.platform().at(*cpu, now_ns)).is_some()
     }
 
-    /// The interrupts so far.
-    pub(super) fn interrupts(&self) -> u64 {
+    /// The requests so far.
+    pub(super) fn requests(&self) -> u64 {
+        self.engine.platform().requests()
+    }
+
+    /// The requests so far, and the interrupts that they took.
+    pub(super) fn asked(&self) -> Asked {
+        self.engine.platform().asked()
+    }
+
+    /// The next requests are made for a cause.
+    pub(super) fn works_for(&self, cause: Cause) {
+        self.engine.platform().works_for(cause);
+    }
+
+    /// The interrupts so far, by cause.
+    pub(super) fn interrupts(&self) -> BTreeMap<Cause, u64> {
         self.engine.platform().interrupts()
     }
 
-    /// The interrupts so far, by the CPU that sent them.
+    /// The next requests are those of a recorded flush; without answers, of none.
+    pub(super) fn tell(&self, answers: &[Answer]) {
+        self.engine.platform().tell(answers);
+    }
+
+    /// A CPU asks another one, which the engine would pass over.
+    pub(super) fn ask(&self, sender: u32, target: u32) {
+        let cpu = |cpu: u32| CpuId::new(cpu as usize).ok().filter(|cpu| cpu.index() < self.running.len());
+        if let (Some(sender), Some(target)) = (cpu(sender), cpu(target)) {
+            self.engine.platform().ask(sender, target);
+        }
+    }
+
+    /// The requests so far, by the CPU that sent them.
     pub(super) fn sent(&self) -> Vec<u64> {
         self.engine.platform().sent()
     }
 
-    /// The interrupts so far, by the CPU that received them.
+    /// The requests so far, by the CPU that received them.
     pub(super) fn received(&self) -> Vec<u64> {
         self.engine.platform().received()
     }
@@ -172,6 +202,14 @@ impl Kernel {
         }
         drop(changes);
         gather.finish();
+    }
+
+    /// The kernel flushes ranges of its own.
+    pub(super) fn flush_kernel(&mut self, cpu: u32, now_ns: u64) {
+        self.tick(now_ns);
+        if self.is_at(cpu, now_ns) {
+            self.engine.flush_kernel(Flush::ALL);
+        }
     }
 
     /// The kernel takes pages back, in one batch.
@@ -274,15 +312,15 @@ mod tests {
     fn a_flush_interrupts_the_cpus_that_run_the_process() {
         let mut kernel = kernel(Schedule::Batched, false);
         kernel.flush(0, 7, ONE, 100);
-        assert_eq!((kernel.interrupts(), kernel.received()), (4, vec![0, 1, 1, 1, 1, 0]));
+        assert_eq!((kernel.asked().requests, kernel.received()), (4, vec![0, 1, 1, 1, 1, 0]));
         // Idle CPUs are left out, and flush when they come back.
         kernel.runs(1, 0, 200);
         kernel.flush(0, 7, OwnFlush { pages: None, tables: false }, 300);
-        assert_eq!(kernel.interrupts(), 7);
+        assert_eq!(kernel.asked().requests, 7);
         kernel.runs(1, 7, 400);
         kernel.ends(7);
         kernel.flush(5, 8, ONE, 500);
-        assert_eq!(kernel.interrupts(), 7);
+        assert_eq!(kernel.asked().requests, 7);
     }
 
     #[test]
@@ -300,7 +338,7 @@ mod tests {
         for (schedule, interrupts) in [(Schedule::PerPage, 4 * 20), (Schedule::Batched, 4)] {
             let mut kernel = kernel(schedule, false);
             kernel.take(0, &pages(20, false), 100);
-            assert_eq!(kernel.interrupts(), interrupts, "{schedule:?}");
+            assert_eq!(kernel.asked().requests, interrupts, "{schedule:?}");
         }
     }
 
@@ -308,13 +346,13 @@ mod tests {
     fn lazy_debts_are_settled_by_ticks_unless_a_page_could_be_stored_to() {
         let mut kernel = kernel(Schedule::Lazy, false);
         kernel.take(0, &pages(20, false), 100);
-        assert_eq!((kernel.interrupts(), kernel.owing.len()), (0, 20));
+        assert_eq!((kernel.asked().requests, kernel.owing.len()), (0, 20));
         for time in 1..10 {
             kernel.runs(5, 8, time * TICK_NS);
         }
-        assert_eq!((kernel.interrupts(), kernel.owing.len()), (0, 0));
+        assert_eq!((kernel.asked().requests, kernel.owing.len()), (0, 0));
         kernel.take(0, &pages(20, true), 50 * TICK_NS);
-        assert_eq!(kernel.interrupts(), 4);
+        assert_eq!(kernel.asked().requests, 4);
     }
 
     #[test]
@@ -322,9 +360,9 @@ mod tests {
         let mut kernel = kernel(Schedule::Lazy, false);
         kernel.take(0, &pages(2, false), 100);
         kernel.is_found(0, 77, 200);
-        assert_eq!(kernel.interrupts(), 0);
+        assert_eq!(kernel.asked().requests, 0);
         kernel.is_found(0, 1, 300);
-        assert_eq!(kernel.interrupts(), 4);
+        assert_eq!(kernel.asked().requests, 4);
     }
 
     #[test]
@@ -333,9 +371,9 @@ mod tests {
         for time in 0..500 {
             kernel.flush(0, 7, ONE, time);
         }
-        let before = kernel.interrupts();
+        let before = kernel.asked().requests;
         assert!(before < 4 * 200, "{before}");
         kernel.flush(0, 7, ONE, 1000);
-        assert_eq!(kernel.interrupts(), before);
+        assert_eq!(kernel.asked().requests, before);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Linux notes in a process's mask each CPU that runs it. Since 6.13 a CPU that goes on to another process keeps its
 //! place there (209954cbc7d0). A flush of one process passes over such a CPU, unless it frees page tables: then every CPU
-//! of the mask is interrupted, and one that has another process loaded leaves the mask. A batch is of several processes
+//! of the mask is interrupted, and one that has something else loaded leaves the mask. A batch is of several processes
 //! and interrupts every CPU of their masks that is not lazy. An idle CPU is lazy: it keeps the process that it ran. But
 //! if it is interrupted then, it loads the kernel's own space, is lazy no more, and each batch interrupts it until it
 //! runs a process again (`should_flush_tlb`, `flush_tlb_func`, arch/x86/mm/tlb.c).
@@ -37,7 +37,7 @@ impl Masks {
         self.cpus.remove(&process);
     }
 
-    /// A process frees page tables. Returns the CPUs that it interrupts though they have another process loaded.
+    /// A process frees page tables. Returns the CPUs that it interrupts though they have something else loaded.
     /// `running` is what a CPU runs; none for the kernel or nothing.
     pub(super) fn frees_tables(
         &mut self,
@@ -54,8 +54,6 @@ impl Masks {
                         *loaded = None;
                     }
                 }
-                // The engine takes it for a lazy one, which it interrupts.
-                Some(None) => {}
                 _ => {
                     others.insert(cpu);
                 }
@@ -120,6 +118,8 @@ mod tests {
         assert_eq!(masks.frees_tables(0, 7, running), BTreeSet::from([2]));
         // CPU 1 has loaded the kernel's own space; CPU 2 has left the mask.
         assert_eq!(masks.passed_over(0, &batch(7), running), BTreeSet::from([1]));
+        assert_eq!(masks.frees_tables(0, 7, running), BTreeSet::from([1]));
+        // Now CPU 1 has left it too.
         assert_eq!(masks.frees_tables(0, 7, running), BTreeSet::new());
         // When it runs the process again, it is lazy when it idles.
         masks.runs(1, 7);

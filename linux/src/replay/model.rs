@@ -6,10 +6,12 @@ use ceasefire::Schedule;
 
 use crate::recording::Row;
 use crate::replay::calls::Waiting;
+use crate::replay::hardware::Asked;
 use crate::replay::kernel::{Kernel, OwnFlush};
 use crate::replay::masks::Masks;
 use crate::replay::mechanism::Mechanism;
 use crate::replay::operations::Taking;
+use crate::replay::pending::Answer;
 use crate::replay::steps::{Flush, Step};
 use crate::shootdowns::Cause;
 
@@ -18,18 +20,18 @@ use crate::shootdowns::Cause;
 pub struct Predicted {
     /// The mechanism.
     pub mechanism: Mechanism,
-    /// The interrupts.
-    pub interrupts: u64,
+    /// Its requests and its interrupts.
+    pub asked: Asked,
     /// By cause.
-    pub causes: BTreeMap<Cause, u64>,
-    /// By the process that sent them; 0 for the kernel.
+    pub causes: BTreeMap<Cause, Asked>,
+    /// The requests by the process that sent them; 0 for the kernel.
     pub processes: BTreeMap<u32, u64>,
     /// By the CPU that sent them.
     pub sent: Vec<u64>,
     /// By the CPU that received them.
     pub received: Vec<u64>,
-    /// The interrupts in each part of the recording.
-    pub parts: Vec<u64>,
+    /// The requests and the interrupts in each part of the recording.
+    pub parts: Vec<Asked>,
     /// The most pages that programs would have kept longer than they did, at one time.
     pub most_kept_pages: u64,
 }
@@ -40,12 +42,12 @@ pub(super) struct Model {
     mechanism: Mechanism,
     kernel: Kernel,
     masks: Option<Masks>,
-    /// The interrupts that masks add, by sender and receiver.
-    passed_over: BTreeMap<(u32, u32), u64>,
-    causes: BTreeMap<Cause, u64>,
+    causes: BTreeMap<Cause, Asked>,
     processes: BTreeMap<u32, u64>,
     waiting: Waiting,
-    parts: Vec<u64>,
+    parts: Vec<Asked>,
+    /// At the end of the part before.
+    before: Asked,
 }
 
 impl Model {
@@ -56,11 +58,11 @@ impl Model {
             mechanism,
             kernel: Kernel::new(cpus, frames, schedule, mechanism.broadcasts),
             masks: mechanism.keeps_masks.then(Masks::default),
-            passed_over: BTreeMap::new(),
             causes: BTreeMap::new(),
             processes: BTreeMap::new(),
             waiting: Waiting::new(mechanism.calls),
             parts: Vec::new(),
+            before: Asked::default(),
         }
     }
 
@@ -71,10 +73,31 @@ impl Model {
             Step::Runs { cpu, process, now_ns } => self.runs(cpu, process, now_ns),
             Step::Ends { process } => self.ends(process),
             Step::Found { cpu, frame, now_ns } => self.is_found(cpu, frame, now_ns),
-            Step::Flush(flush) => self.flush(flush),
-            Step::Take(ref taking) => self.take(taking),
+            Step::Answers(ref answers) => self.answers(answers),
+            Step::Flush(flush) => {
+                self.flush(flush);
+                self.kernel.tell(&[]);
+            }
+            Step::FlushKernel { cpu, process, now_ns } => {
+                self.counted(Cause::KernelRange, process, |model| model.kernel.flush_kernel(cpu, now_ns));
+                self.kernel.tell(&[]);
+            }
+            Step::Take(ref taking) => {
+                self.take(taking);
+                self.kernel.tell(&[]);
+            }
             Step::Part => self.part(),
         }
+    }
+
+    /// The CPUs that the next flush asked told what they ran, and when they took its requests.
+    fn answers(&mut self, answers: &[Answer]) {
+        for answer in answers {
+            if let Some(process) = answer.ran {
+                self.runs(answer.cpu, process, answer.sent_ns);
+            }
+        }
+        self.kernel.tell(answers);
     }
 
     /// An event is about to have its effects.
@@ -100,7 +123,7 @@ impl Model {
     }
 
     fn is_found(&mut self, cpu: u32, frame: u64, now_ns: u64) {
-        self.counted(Cause::Reclaim, 0, |kernel| kernel.is_found(cpu, frame, now_ns));
+        self.counted(Cause::Reclaim, 0, |model| model.kernel.is_found(cpu, frame, now_ns));
     }
 
     /// A program's own flush.
@@ -112,48 +135,49 @@ impl Model {
 
     fn flush_now(&mut self, flush: Flush) {
         let Flush { cpu, process, pages, tables, cause, time_ns, .. } = flush;
-        let own = OwnFlush { pages, tables };
-        self.counted(cause, process, |kernel| kernel.flush(cpu, process, own, time_ns));
-        let running = |cpu| self.kernel.running(cpu);
-        if let Some(masks) = self.masks.as_mut().filter(|_| tables) {
-            let targets = masks.frees_tables(cpu, process, running);
-            self.passes_over(cause, process, cpu, targets);
-        }
-    }
-
-    /// A flush interrupts CPUs that the engine would pass over.
-    fn passes_over(&mut self, cause: Cause, process: u32, sender: u32, targets: BTreeSet<u32>) {
-        for target in targets {
-            *self.passed_over.entry((sender, target)).or_default() += 1;
-            self.count(cause, process, 1);
-        }
+        self.counted(cause, process, |model| {
+            // The engine changes which CPUs are idle with the process.
+            let running = |cpu| model.kernel.running(cpu);
+            let masks = model.masks.as_mut().filter(|_| tables);
+            let passed_over = masks.map(|masks| masks.frees_tables(cpu, process, running));
+            model.kernel.flush(cpu, process, OwnFlush { pages, tables }, time_ns);
+            model.passes_over(cpu, passed_over);
+        });
     }
 
     /// The kernel takes pages back.
     fn take(&mut self, taking: &Taking) {
         let Taking { cpu, time_ns, cause, process, ref pages, ref batch } = *taking;
-        if self.mechanism.of(taking.is_migration()) == Schedule::PerPage {
-            for page in pages {
-                self.counted(cause, process, |kernel| kernel.take(cpu, std::slice::from_ref(page), time_ns));
+        self.counted(cause, process, |model| {
+            if model.mechanism.of(taking.is_migration()) == Schedule::PerPage {
+                for page in pages {
+                    model.kernel.take(cpu, std::slice::from_ref(page), time_ns);
+                }
+            } else if !batch.is_empty() {
+                model.kernel.take(cpu, batch, time_ns);
+                let running = |cpu| model.kernel.running(cpu);
+                let passed_over =
+                    model.masks.as_ref().map(|masks| masks.passed_over(cpu, batch, running));
+                model.passes_over(cpu, passed_over);
             }
-        } else if !batch.is_empty() {
-            self.counted(cause, process, |kernel| kernel.take(cpu, batch, time_ns));
-            let running = |cpu| self.kernel.running(cpu);
-            let targets = self.masks.as_ref().map(|masks| masks.passed_over(cpu, batch, running));
-            self.passes_over(cause, process, cpu, targets.unwrap_or_default());
+        });
+    }
+
+    /// A flush asks CPUs that the engine would pass over.
+    fn passes_over(&self, sender: u32, targets: Option<BTreeSet<u32>>) {
+        for target in targets.into_iter().flatten() {
+            self.kernel.ask(sender, target);
         }
     }
 
-    fn counted(&mut self, cause: Cause, process: u32, body: impl FnOnce(&mut Kernel)) {
-        let before = self.kernel.interrupts();
-        body(&mut self.kernel);
-        self.count(cause, process, self.kernel.interrupts() - before);
-    }
-
-    fn count(&mut self, cause: Cause, process: u32, interrupts: u64) {
-        if interrupts > 0 {
-            *self.causes.entry(cause).or_default() += interrupts;
-            *self.processes.entry(process).or_default() += interrupts;
+    fn counted(&mut self, cause: Cause, process: u32, body: impl FnOnce(&mut Self)) {
+        let before = self.kernel.requests();
+        self.kernel.works_for(cause);
+        body(self);
+        let requests = self.kernel.requests() - before;
+        if requests > 0 {
+            self.causes.entry(cause).or_default().requests += requests;
+            *self.processes.entry(process).or_default() += requests;
         }
     }
 
@@ -167,30 +191,22 @@ impl Model {
 
     /// A part of the recording ends.
     fn part(&mut self) {
-        let before: u64 = self.parts.iter().sum();
-        self.parts.push(self.interrupts() - before);
+        let asked = self.kernel.asked();
+        self.parts.push(asked - self.before);
+        self.before = asked;
     }
 
-    fn interrupts(&self) -> u64 {
-        self.kernel.interrupts() + self.passed_over.values().sum::<u64>()
-    }
-
-    pub(super) fn predicted(self) -> Predicted {
-        let (mut sent, mut received) = (self.kernel.sent(), self.kernel.received());
-        for ((sender, target), count) in &self.passed_over {
-            for (counts, cpu) in [(&mut sent, sender), (&mut received, target)] {
-                if let Some(of_cpu) = counts.get_mut(*cpu as usize) {
-                    *of_cpu += count;
-                }
-            }
+    pub(super) fn predicted(mut self) -> Predicted {
+        for (cause, interrupts) in self.kernel.interrupts() {
+            self.causes.entry(cause).or_default().interrupts = interrupts;
         }
         Predicted {
             mechanism: self.mechanism,
-            interrupts: self.interrupts(),
+            asked: self.kernel.asked(),
             causes: self.causes,
             processes: self.processes,
-            sent,
-            received,
+            sent: self.kernel.sent(),
+            received: self.kernel.received(),
             parts: self.parts,
             most_kept_pages: self.waiting.most_pages(),
         }
@@ -215,6 +231,7 @@ mod tests {
         }
         model.flush(Flush { cause: Cause::Mprotect, ..purge(20, 0..1) });
         let predicted = model.predicted();
-        assert_eq!((predicted.causes[&Cause::Madvise], predicted.causes[&Cause::Mprotect]), (2, 1));
+        let requests = |cause| predicted.causes[&cause].requests;
+        assert_eq!((requests(Cause::Madvise), requests(Cause::Mprotect)), (2, 1));
     }
 }

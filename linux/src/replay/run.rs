@@ -8,12 +8,13 @@ use crate::locks::Locks;
 use crate::observer::{Observer, Sums};
 use crate::recording::{Facts, Loss, Recording, RecordingError, Row};
 use crate::replay::flushes::Flushes;
+use crate::replay::hardware::Asked;
 use crate::replay::mechanism::Mechanism;
 use crate::replay::model::{Model, Predicted};
 use crate::replay::parts::Parts;
 use crate::replay::steps::{Step, Steps};
 use crate::replay::whereabouts::Whereabouts;
-use crate::shootdowns::{Timeline, Totals};
+use crate::shootdowns::{Answers, Timeline, Totals};
 
 /// A recording that cannot be replayed.
 #[derive(Debug)]
@@ -56,13 +57,19 @@ impl std::error::Error for ReplayError {}
 /// What the recorded kernel did.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// The interrupts that it sent for flushes of processes, as its own events count them.
-    pub interrupts: u64,
+    /// The CPUs that it asked to flush, and the interrupts that this took.
+    pub asked: Asked,
     /// In each part of the recording.
-    pub parts: Vec<u64>,
+    pub parts: Vec<Asked>,
+    /// The requests to flush a process that were answered. The TLB row of `/proc/interrupts` counts these.
+    pub answered: u64,
+    /// Those of them without events of their handler.
+    pub unseen: u64,
+    /// Those without an event where they were sent.
+    pub unsent: u64,
     /// All its shootdowns.
     pub totals: Totals,
-    /// Its interrupts over time.
+    /// Its requests over time.
     pub timeline: Timeline,
     /// Its waits for locks.
     pub locks: Locks,
@@ -91,6 +98,8 @@ pub struct Replay {
     pub assumed_pages: u64,
     /// The largest number of frames that were known to be in use.
     pub most_frames: usize,
+    /// The times at which a CPU ran another process than the one to which it was told to switch.
+    pub untold_switches: u64,
 }
 
 impl Replay {
@@ -104,6 +113,8 @@ impl Replay {
 struct Replayer {
     observer: Observer<(Sums, Timeline)>,
     parts: Parts,
+    answers: Answers,
+    answered: u64,
     whereabouts: Whereabouts,
     flushes: Flushes,
     steps: Steps,
@@ -136,6 +147,8 @@ pub fn replay(recording: &mut Recording, mechanisms: &[Mechanism]) -> Result<Rep
     let mut replayer = Replayer {
         observer: Observer::new(Threads::default(), sums),
         parts: Parts::new(&facts),
+        answers: Answers::new(facts.counted),
+        answered: 0,
         whereabouts: Whereabouts::new(cpus),
         flushes: Flushes::new(&facts),
         steps: Steps::default(),
@@ -153,23 +166,30 @@ pub fn replay(recording: &mut Recording, mechanisms: &[Mechanism]) -> Result<Rep
 
 impl Replayer {
     /// Each part of the replay sees a row once, and the order is that of its effects:
-    /// 1. A part of the recording that ends before the event ends first.
-    /// 2. The observer knows the thread and what it does. The two after it ask for both.
+    /// 1. The observer knows the thread and what it does. Those after it ask for both.
+    /// 2. A part of the recording that ends before the event ends.
     /// 3. Calls that wait may end before the event has its effects.
     /// 4. The whereabouts: a flush interrupts the CPUs that run the process now.
     /// 5. The flushes. One that waits for its pages keeps the place of its step.
     fn add(&mut self, row: &Row, names: &Names) {
         self.events += 1;
-        for _ in 0..self.parts.add(&row.event) {
+        self.answered += u64::from(self.answers.add(&row.event).is_some());
+        self.observer.add(row, names);
+        for _ in 0..self.parts.add(&row.event, self.interrupts(row)) {
             self.steps.push(Step::Part);
         }
-        self.observer.add(row, names);
         if self.calls_wait && !matches!(row.event.kind, Kind::Lost { .. } | Kind::Stack { .. }) {
             self.steps.push(Step::Event(*row));
         }
-        self.whereabouts.add(row, &self.observer, &mut self.steps);
-        self.flushes.add(row, &mut self.observer, names, &mut self.steps);
+        let ran = self.whereabouts.add(row, &self.observer, &mut self.steps);
+        self.flushes.add(row, ran, &mut self.observer, names, &mut self.steps);
         self.tell();
+    }
+
+    /// Whether a row is a request that interrupts.
+    fn interrupts(&self, row: &Row) -> bool {
+        let latest = || self.observer.latest(row.event.cpu)?.requests.last();
+        matches!(row.event.kind, Kind::Sent { .. }) && latest().is_some_and(|request| request.interrupts)
     }
 
     /// Tells the kernels the steps that are known.
@@ -187,20 +207,33 @@ impl Replayer {
         for model in &mut self.models {
             model.finish();
         }
+        self.answered += self.answers.finish().len() as u64;
         let ((sums, timeline), threads) = self.observer.finish();
         let (totals, locks) = sums.named(&threads);
-        let parts = self.parts.interrupts();
+        let parts = self.parts.asked();
+        let mut asked = Asked::default();
+        parts.iter().for_each(|part| asked += *part);
         Replay {
             facts,
             lost,
             names,
             events: self.events,
-            observed: Observed { interrupts: parts.iter().sum(), parts, totals, timeline, locks },
+            observed: Observed {
+                asked,
+                parts,
+                answered: self.answered,
+                unseen: self.answers.unseen,
+                unsent: self.answers.unsent,
+                totals,
+                timeline,
+                locks,
+            },
             predicted: self.models.into_iter().map(Model::predicted).collect(),
             left_out: self.flushes.left_out,
             unknown_pages: self.flushes.operations.unknown,
             assumed_pages: self.flushes.operations.assumed,
             most_frames: self.flushes.frames.most(),
+            untold_switches: self.whereabouts.untold,
         }
     }
 }

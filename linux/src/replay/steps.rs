@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use crate::recording::Row;
 use crate::replay::operations::{Place, Taking};
+use crate::replay::pending::Answer;
 use crate::shootdowns::{Cause, Purge};
 
 /// What happens next.
@@ -20,8 +21,12 @@ pub(super) enum Step {
     Ends { process: u32 },
     /// A page that was taken back is found again.
     Found { cpu: u32, frame: u64, now_ns: u64 },
+    /// What the CPUs that the next flush asked told.
+    Answers(Vec<Answer>),
     /// A program flushes.
     Flush(Flush),
+    /// The kernel flushes ranges of its own.
+    FlushKernel { cpu: u32, process: u32, now_ns: u64 },
     /// The kernel takes pages back.
     Take(Taking),
     /// A part of the recording ends.

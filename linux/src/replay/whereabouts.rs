@@ -1,12 +1,16 @@
 //! Where threads are: which CPUs run which processes, and when a process is gone.
+//!
+//! Switches tell it, and so does every event of a thread: kernels may not tell a switch (Linux 6.18 under Firecracker
+//! keeps no event of an idle loop, but for that of the first CPU). Only the flush of a switch is in the name of the
+//! thread that leaves, after the kernel told that it does.
 
 use foldhash::HashMap;
 
-use crate::events::{Event, Kind};
+use crate::events::{Event, FlushReason, Kind};
 use crate::latest::Latest;
 use crate::observer::{Observer, Sink};
 use crate::recording::Row;
-use crate::replay::residency::Residency;
+use crate::replay::residency::{News, Residency};
 use crate::replay::steps::{Step, Steps};
 
 /// The threads that live, and the CPUs that run them.
@@ -17,27 +21,35 @@ pub(super) struct Whereabouts {
     living: HashMap<u32, u32>,
     /// The thread of each CPU's latest row, and its process. `living` has it.
     latest: Latest<(u32, u32)>,
+    /// The times at which a CPU was seen to run another process than the one to which it was told to switch.
+    pub(super) untold: u64,
 }
 
 impl Whereabouts {
     /// Nothing is known of so many CPUs.
     pub(super) fn new(cpus: usize) -> Self {
-        Self { residency: Residency::new(cpus), living: HashMap::default(), latest: Latest::new() }
+        Self { residency: Residency::new(cpus), living: HashMap::default(), latest: Latest::new(), untold: 0 }
     }
 
-    /// Learns from a row that the observer knows.
-    pub(super) fn add(&mut self, row: &Row, observer: &Observer<impl Sink>, steps: &mut Steps) {
+    /// Learns from a row that the observer knows. Returns the process that the row's CPU is seen to run, though no switch
+    /// told it.
+    pub(super) fn add(
+        &mut self,
+        row: &Row,
+        observer: &Observer<impl Sink>,
+        steps: &mut Steps,
+    ) -> Option<u32> {
         let Event { time_ns: now_ns, cpu, thread, kind } = row.event;
         if self.latest.is_news(cpu, (thread, row.process)) {
             self.living.insert(thread, row.process);
         }
-        let runs = match kind {
+        let seen = match kind {
             Kind::Lost { .. } => {
                 self.residency.loses(cpu);
                 None
             }
-            // It belongs to the event before it.
-            Kind::Stack { .. } => None,
+            // They belong to the event before them.
+            Kind::Stack { .. } | Kind::Flush { reason: FlushReason::TaskSwitch, .. } => None,
             // The threads at the beginning are listed, and run nowhere yet.
             Kind::ThreadNamed { thread, .. } => {
                 self.lives(thread, observer);
@@ -47,14 +59,16 @@ impl Whereabouts {
                 self.lives(thread, observer);
                 self.acts(row)
             }
-            Kind::Switch { next } => {
-                let process = self.living.get(&next).copied().unwrap_or(next);
-                self.residency.switches(cpu, process).then_some(process)
-            }
             _ => self.acts(row),
         };
-        if let Some(process) = runs {
+        if let Some(process) = seen {
             steps.push(Step::Runs { cpu, process, now_ns });
+        }
+        if let Kind::Switch { next } = kind {
+            let process = self.living.get(&next).copied().unwrap_or(next);
+            if self.residency.runs(cpu, process).is_some() {
+                steps.push(Step::Runs { cpu, process, now_ns });
+            }
         }
         // A thread that has ended gives its memory back before it leaves its CPU, since Linux 6.16.
         if matches!(kind, Kind::Switch { .. }) && observer.has_ended(thread) {
@@ -64,6 +78,7 @@ impl Whereabouts {
                 steps.push(Step::Ends { process: row.process });
             }
         }
+        seen
     }
 
     /// Another thread than that of the event has begun or has a new name.
@@ -76,7 +91,9 @@ impl Whereabouts {
 
     /// The thread of a row does something. Returns its process if that is news of the CPU.
     fn acts(&mut self, row: &Row) -> Option<u32> {
-        self.residency.acts(row.event.cpu, row.process).then_some(row.process)
+        let news = self.residency.runs(row.event.cpu, row.process)?;
+        self.untold += u64::from(news == News::Another);
+        Some(row.process)
     }
 }
 

@@ -199,15 +199,20 @@ impl Cause {
     }
 }
 
-/// The largest number of pages that Linux flushes one by one (`tlb_single_page_flush_ceiling`, `arch/x86/mm/tlb.c`).
-const CEILING: u64 = 33;
-
 /// A system call that is under way.
 #[derive(Debug, Clone, Copy)]
-struct Call {
-    name: SystemCall,
-    bytes: u64,
+pub(crate) struct Call {
+    pub(crate) name: SystemCall,
+    pub(crate) address: u64,
+    pub(crate) bytes: u64,
     flags: u64,
+}
+
+impl Call {
+    /// Whether it gives pages back at once.
+    pub(crate) fn purges(&self) -> bool {
+        self.name == SystemCall::Madvise && Purge::of(self.flags, self.address, self.bytes).is_some()
+    }
 }
 
 /// What a thread is doing in the kernel, as far as events tell it.
@@ -229,7 +234,7 @@ impl Doing {
         match *kind {
             Kind::CallBegan { call, address, bytes, flags } => {
                 let purge = Purge::of(flags, address, bytes).filter(|_| call == SystemCall::Madvise);
-                let call = Some(Call { name: call, bytes, flags });
+                let call = Some(Call { name: call, address, bytes, flags });
                 *self = Self { call, purge, ended: self.ended, ..Self::default() };
             }
             Kind::CallEnded { .. } => *self = Self { ended: self.ended, ..Self::default() },
@@ -308,28 +313,9 @@ impl Doing {
         }
     }
 
-    /// Whether page tables go with a flush that the thread does now, of so many pages or of all. That of a process's
-    /// end frees them. Where a call on few pages flushes all, a table of many was freed (`pte_free_tlb`,
-    /// `include/asm-generic/tlb.h`), or other threads changed mappings at the same time: Linux then flushes as if
-    /// tables were freed (`tlb_finish_mmu`, `mm/mmu_gather.c`).
-    pub(crate) fn frees_tables(&self, pages: Option<u64>) -> bool {
-        let of_range = |name| {
-            matches!(
-                name,
-                SystemCall::Munmap
-                    | SystemCall::Mmap
-                    | SystemCall::Mremap
-                    | SystemCall::Mprotect
-                    | SystemCall::PkeyMprotect
-                    | SystemCall::Madvise
-            )
-        };
-        match self.call {
-            _ if self.ended => true,
-            Some(Call { name: SystemCall::Exit | SystemCall::ExitGroup, .. }) => true,
-            Some(Call { name, bytes, .. }) => pages.is_none() && of_range(name) && bytes >> 12 <= CEILING,
-            None => false,
-        }
+    /// The call under way.
+    pub(crate) fn call(&self) -> Option<Call> {
+        self.call
     }
 
     /// The cause of flushes of the kernel's own threads.
@@ -413,23 +399,6 @@ mod tests {
         ] {
             assert_eq!(cause(&events, kind), expected, "{events:?} {kind:?}");
         }
-    }
-
-    #[test]
-    fn tables_go_with_a_flush_of_all_in_a_call_on_few_pages_and_at_the_end() {
-        let frees = |kind, pages| {
-            let mut doing = Doing::default();
-            doing.learn(&kind);
-            doing.frees_tables(pages)
-        };
-        let munmap = |bytes| Kind::CallBegan { call: SystemCall::Munmap, address: 0, bytes, flags: 0 };
-        assert!(frees(munmap(33 << 12), None));
-        assert!(!frees(munmap(33 << 12), Some(33)));
-        // So many pages are flushed as all.
-        assert!(!frees(munmap(34 << 12), None));
-        // Its second argument is no length.
-        assert!(!frees(call(SystemCall::MigratePages, 0), None));
-        assert!(frees(call(SystemCall::ExitGroup, 0), None) && frees(Kind::ThreadEnded, None));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Adds shootdowns up, with little work for each.
 //!
-//! A live view adds tens of thousands a second. So a shootdown takes one place in one table, and each of its interrupts
+//! A live view adds tens of thousands a second. So a shootdown takes one place in one table, and each of its requests
 //! one in another. The sums by cause, process and CPU follow from the two tables when they are asked for.
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ struct Sent {
     cause: Cause,
 }
 
-/// The interrupts that are summed together.
+/// The requests that are summed together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Received {
     sender: u32,
@@ -34,10 +34,10 @@ struct Received {
     process: Option<u32>,
 }
 
-/// Sums over interrupts.
+/// Sums over requests.
 #[derive(Debug, Clone, Copy, Default)]
 struct Handled {
-    interrupts: u64,
+    requests: u64,
     handler_ns: u64,
     slowest_ns: u64,
 }
@@ -73,16 +73,16 @@ impl Tally {
         let (sum, name) = self.sent.entry(key).or_insert((Sum::default(), program));
         sum.add(shootdown);
         *name = program.max(*name);
-        for interrupt in &shootdown.interrupts {
-            let process = interrupt.victim.map(|victim| victim.process);
-            let key = Received { sender: sender.cpu, target: interrupt.target, process };
-            let program = interrupt.victim.map_or(program, Program::of_victim);
+        for request in &shootdown.requests {
+            let process = request.victim.map(|victim| victim.process);
+            let key = Received { sender: sender.cpu, target: request.target, process };
+            let program = request.victim.map_or(program, Program::of_victim);
             let (sum, name) = self.received.entry(key).or_insert((Handled::default(), program));
-            sum.interrupts += 1;
+            sum.requests += 1;
             *name = program.max(*name);
-            if let Some(victim) = interrupt.victim {
+            if let Some(victim) = request.victim {
                 sum.handler_ns = sum.handler_ns.saturating_add(victim.handler_ns());
-                sum.slowest_ns = sum.slowest_ns.max(victim.began_ns.saturating_sub(interrupt.sent_ns));
+                sum.slowest_ns = sum.slowest_ns.max(victim.began_ns.saturating_sub(request.sent_ns));
             }
         }
     }
@@ -105,16 +105,16 @@ impl Tally {
             }
         }
         for (key, (sum, program)) in &self.received {
-            *totals.pairs.entry((key.sender, key.target)).or_default() += sum.interrupts;
+            *totals.pairs.entry((key.sender, key.target)).or_default() += sum.requests;
             let cpu = totals.cpus.entry(key.target).or_default();
-            cpu.received += sum.interrupts;
+            cpu.received += sum.requests;
             cpu.handler_ns = cpu.handler_ns.saturating_add(sum.handler_ns);
             cpu.slowest_ns = cpu.slowest_ns.max(sum.slowest_ns);
             let Some(process) = key.process else { continue };
             learn(process, *program);
             let lost = totals.victims.entry(process).or_default();
-            *lost = (lost.0 + sum.interrupts, lost.1.saturating_add(sum.handler_ns));
-            *totals.hit.entry((key.target, process)).or_default() += sum.interrupts;
+            *lost = (lost.0 + sum.requests, lost.1.saturating_add(sum.handler_ns));
+            *totals.hit.entry((key.target, process)).or_default() += sum.requests;
         }
         totals.names = programs.into_iter().map(|(process, program)| (process, program.name)).collect();
         totals
@@ -125,19 +125,20 @@ impl Tally {
 mod tests {
     use super::*;
     use crate::events::{Names, Work};
-    use crate::shootdowns::Interrupt;
+    use crate::shootdowns::Request;
 
     #[test]
-    fn every_sum_counts_each_interrupt_once() {
+    fn every_sum_counts_each_request_once() {
         let mut names = Names::default();
         let [program, helper] = ["program", "helper"].map(|name| names.add(name));
         let mut tally = Tally::default();
         for (process, cause, targets) in
             [(1, Cause::Munmap, 2_u32), (1, Cause::Madvise, 1), (2, Cause::Munmap, 3), (2, Cause::Exit, 0)]
         {
-            let interrupt = |target| Interrupt {
+            let request = |target| Request {
                 target,
                 sent_ns: 100,
+                interrupts: target != 2,
                 victim: Some(Victim { began_ns: 103, ended_ns: 105, thread: 5, process: 5, program }),
             };
             tally.add(&Shootdown {
@@ -147,10 +148,10 @@ mod tests {
                 work: Work::Flush,
                 cause,
                 pages: Some(Some(4)),
-                interrupts: (1..=targets).map(interrupt).collect(),
+                requests: (1..=targets).map(request).collect(),
             });
         }
-        // Another thread of process 1, on another CPU, whose interrupt was lost.
+        // Another thread of process 1, on another CPU, whose handler was lost.
         tally.add(&Shootdown {
             sender: Sender { cpu: 3, thread: 9, process: 1, program: helper },
             began_ns: 200,
@@ -158,10 +159,10 @@ mod tests {
             work: Work::Flush,
             cause: Cause::Munmap,
             pages: None,
-            interrupts: vec![Interrupt { target: 0, sent_ns: 200, victim: None }],
+            requests: vec![Request { target: 0, sent_ns: 200, interrupts: true, victim: None }],
         });
         let totals = tally.totals();
-        assert_eq!((totals.all.flushes, totals.all.interrupts, totals.all.pages), (5, 7, 16));
+        assert_eq!((totals.all.flushes, totals.all.requests, totals.all.interrupts, totals.all.pages), (5, 7, 5, 16));
         assert_eq!((totals.all.sender_ns, totals.all.victim_ns), (40, 12));
         let sum = |sums: &mut dyn Iterator<Item = Sum>| sums.fold(Sum::default(), Sum::plus);
         assert_eq!(sum(&mut totals.causes.values().copied()), totals.all);
@@ -174,7 +175,7 @@ mod tests {
         assert_eq!([1, 2, 3].map(|cpu| totals.hit[&(cpu, 5)]), [3, 2, 1]);
         assert_eq!(names.get(totals.names[&1]), "program", "the first thread's");
         let senders: Vec<_> =
-            totals.senders().iter().map(|(process, sum)| (process.id, sum.interrupts)).collect();
+            totals.senders().iter().map(|(process, sum)| (process.id, sum.requests)).collect();
         assert_eq!(senders, [(1, 4), (2, 3)]);
     }
 
@@ -191,7 +192,7 @@ mod tests {
                 work: Work::Flush,
                 cause: Cause::Munmap,
                 pages: None,
-                interrupts: Vec::new(),
+                requests: Vec::new(),
             });
         };
         // The sums are in tables without an order: so there are many processes.

@@ -1,11 +1,11 @@
-//! Interrupts by cause over time.
+//! Requests by cause over time.
 
 use std::collections::BTreeMap;
 
 use crate::recording::Facts;
 use crate::shootdowns::{Cause, Shootdown};
 
-/// The interrupts of each cause, in steps of the time of a recording.
+/// The requests of each cause, in steps of the time of a recording.
 #[derive(Debug, Clone, Default)]
 pub struct Timeline {
     facts: Facts,
@@ -21,10 +21,10 @@ impl Timeline {
         Self { facts, causes: BTreeMap::new() }
     }
 
-    /// Adds the interrupts of a shootdown at the time of its flush.
+    /// Adds the requests of a shootdown at the time of its flush.
     pub fn add(&mut self, shootdown: &Shootdown) {
         let steps = self.causes.entry(shootdown.cause).or_insert_with(|| vec![0; Self::STEPS]);
-        steps[self.facts.part(shootdown.began_ns, Self::STEPS)] += shootdown.interrupts.len() as u64;
+        steps[self.facts.part(shootdown.began_ns, Self::STEPS)] += shootdown.requests.len() as u64;
     }
 
     /// The length of a step, in seconds.
@@ -32,7 +32,7 @@ impl Timeline {
         self.facts.seconds() / Self::STEPS as f64
     }
 
-    /// The causes with their interrupts in each step.
+    /// The causes with their requests in each step.
     pub fn causes(&self) -> impl Iterator<Item = (Cause, &[u64])> {
         self.causes.iter().map(|(cause, steps)| (*cause, steps.as_slice()))
     }

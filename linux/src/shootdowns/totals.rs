@@ -12,7 +12,9 @@ use crate::shootdowns::{Cause, Shootdown};
 pub struct Sum {
     /// The flushes that asked other CPUs.
     pub flushes: u64,
-    /// The interrupts that they sent.
+    /// The CPUs that they asked: a CPU counts once for each flush.
+    pub requests: u64,
+    /// The interrupts that this took: none for a CPU on which a request waited already.
     pub interrupts: u64,
     /// The pages of those flushes of which it is known, and that do not flush all.
     pub pages: u64,
@@ -40,11 +42,11 @@ pub struct Process {
 pub struct CpuSum {
     /// The shootdowns that it sent.
     pub sent: Sum,
-    /// The interrupts that it received.
+    /// The requests that it received.
     pub received: u64,
     /// The time for which its handlers ran, in nanoseconds.
     pub handler_ns: u64,
-    /// The longest time between an interrupt's sending and its handler, in nanoseconds.
+    /// The longest time between a request and its handler, in nanoseconds.
     pub slowest_ns: u64,
 }
 
@@ -57,15 +59,15 @@ pub struct Totals {
     pub causes: BTreeMap<Cause, Sum>,
     /// By process and cause.
     pub processes: HashMap<(u32, Cause), Sum>,
-    /// The time that other processes' shootdowns took from a process, and their interrupts.
+    /// The time that other processes' shootdowns took from a process, and their requests.
     pub victims: HashMap<u32, (u64, u64)>,
-    /// The interrupts of a CPU by the process that it ran.
+    /// The requests to a CPU by the process that it ran.
     pub hit: HashMap<(u32, u32), u64>,
     /// The names of processes.
     pub names: HashMap<u32, Name>,
     /// By CPU.
     pub cpus: BTreeMap<u32, CpuSum>,
-    /// The interrupts from a CPU to another.
+    /// The requests from a CPU to another.
     pub pairs: HashMap<(u32, u32), u64>,
 }
 
@@ -73,7 +75,8 @@ pub struct Totals {
 impl Sum {
     pub(super) fn add(&mut self, shootdown: &Shootdown) {
         self.flushes += 1;
-        self.interrupts += shootdown.interrupts.len() as u64;
+        self.requests += shootdown.requests.len() as u64;
+        self.interrupts += shootdown.interrupts();
         match shootdown.pages {
             Some(Some(pages)) => {
                 self.pages = self.pages.saturating_add(pages);
@@ -91,6 +94,7 @@ impl Sum {
     pub fn plus(self, other: Self) -> Self {
         Self {
             flushes: self.flushes + other.flushes,
+            requests: self.requests + other.requests,
             interrupts: self.interrupts + other.interrupts,
             pages: self.pages.saturating_add(other.pages),
             counted: self.counted + other.counted,
@@ -102,7 +106,7 @@ impl Sum {
 }
 
 impl Totals {
-    /// The processes that sent shootdowns, those with the most interrupts first.
+    /// The processes that sent shootdowns, those with the most requests first.
     pub fn senders(&self) -> Vec<(Process, Sum)> {
         let mut sums: BTreeMap<u32, Sum> = BTreeMap::new();
         for ((process, _), sum) in &self.processes {
@@ -111,7 +115,7 @@ impl Totals {
         }
         let named = |(id, sum): (u32, Sum)| Some((Process { id, program: *self.names.get(&id)? }, sum));
         let mut senders: Vec<_> = sums.into_iter().filter_map(named).collect();
-        senders.sort_by_key(|(process, sum)| (std::cmp::Reverse((sum.interrupts, sum.flushes)), process.id));
+        senders.sort_by_key(|(process, sum)| (std::cmp::Reverse((sum.requests, sum.flushes)), process.id));
         senders
     }
 }

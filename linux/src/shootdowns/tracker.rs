@@ -5,6 +5,7 @@ use foldhash::HashMap;
 use crate::events::{Event, FlushReason, Kind, Name, Names, Work};
 use crate::recording::Row;
 use crate::shootdowns::cause::{Cause, Doing};
+use crate::shootdowns::queues::Queues;
 
 /// A flush that asked other CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub struct Shootdown {
     pub sender: Sender,
     /// The time of the flush.
     pub began_ns: u64,
-    /// The time at which the sender could go on: its last interrupt was handled. Without interrupts, that of the flush.
+    /// The time at which the sender could go on: its last request was answered. Without requests, that of the flush.
     pub ended_ns: u64,
     /// The function that the others ran.
     pub work: Work,
@@ -21,8 +22,8 @@ pub struct Shootdown {
     pub cause: Cause,
     /// The number of pages: none inside for all, none outside if it is not known.
     pub pages: Option<Option<u64>>,
-    /// The interrupts that it sent. There are none if every CPU could be left out.
-    pub interrupts: Vec<Interrupt>,
+    /// The CPUs that it asked. There are none if every CPU could be left out.
+    pub requests: Vec<Request>,
 }
 
 /// A thread that flushes.
@@ -38,18 +39,20 @@ pub struct Sender {
     pub program: Name,
 }
 
-/// A CPU that is interrupted.
+/// A CPU is asked to flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Interrupt {
+pub struct Request {
     /// The CPU.
     pub target: u32,
-    /// The time at which the interrupt was sent.
+    /// The time at which it was asked.
     pub sent_ns: u64,
-    /// Its handler; none if its events were lost.
+    /// Whether it was interrupted: no other request waited there.
+    pub interrupts: bool,
+    /// Its handler; none if the recording does not have it.
     pub victim: Option<Victim>,
 }
 
-/// The handler of an interrupt, and the thread that it interrupted.
+/// The handler of a request, and the thread that it interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Victim {
     /// The beginning of the handler.
@@ -70,11 +73,16 @@ impl Shootdown {
         self.ended_ns - self.began_ns
     }
 
+    /// The interrupts that its requests took.
+    pub fn interrupts(&self) -> u64 {
+        self.requests.iter().filter(|request| request.interrupts).count() as u64
+    }
+
     /// The time for which handlers ran, in nanoseconds.
     pub fn victim_ns(&self) -> u64 {
-        self.interrupts
+        self.requests
             .iter()
-            .filter_map(|interrupt| interrupt.victim)
+            .filter_map(|request| request.victim)
             .map(|victim| victim.handler_ns())
             .fold(0, u64::saturating_add)
     }
@@ -98,6 +106,7 @@ pub(crate) struct Tracker {
     senders: HashMap<u64, u32>,
     /// For each CPU, the call whose handler it runs, and the handler's beginning.
     handlers: Vec<Option<(u64, Victim)>>,
+    queues: Queues,
     /// For each CPU, whether a stack belongs to its last event.
     sent: Vec<bool>,
 }
@@ -112,7 +121,7 @@ struct Open {
 
 impl Tracker {
     /// Learns from the next event, and calls `emit` with each shootdown that is complete. Returns the CPU whose
-    /// shootdown's last interrupt is now handled, if there is one.
+    /// shootdown's last request is now answered, if there is one.
     pub(crate) fn add(&mut self, row: &Row, names: &Names, mut emit: impl FnMut(&Shootdown)) -> Option<u32> {
         let event = &row.event;
         let cpu = event.cpu as usize;
@@ -138,15 +147,17 @@ impl Tracker {
                 if !self.joins(event, target, work) {
                     self.begin(row, work, names, &mut emit);
                 }
+                let interrupts = self.queues.add(target, call);
                 if let Some(open) = &mut self.open[cpu] {
-                    let interrupt = Interrupt { target, sent_ns: event.time_ns, victim: None };
-                    open.shootdown.interrupts.push(interrupt);
+                    let request = Request { target, sent_ns: event.time_ns, interrupts, victim: None };
+                    open.shootdown.requests.push(request);
                     open.calls.push(call);
                     open.pending += 1;
                 }
                 self.senders.insert(call, event.cpu);
             }
             Kind::HandlerBegan { call, .. } => {
+                self.queues.take(event.cpu, call);
                 let victim = Victim {
                     began_ns: event.time_ns,
                     ended_ns: event.time_ns,
@@ -169,6 +180,7 @@ impl Tracker {
                     emit(&open.shootdown);
                 }
                 self.handlers[cpu] = None;
+                self.queues.lose(event.cpu);
             }
             Kind::ThreadBegan { thread, .. } => {
                 self.doing.remove(&thread);
@@ -196,7 +208,7 @@ impl Tracker {
         self.doing.get(&thread).is_some_and(Doing::has_ended)
     }
 
-    /// Calls `emit` with the shootdowns that were handled before a time. An interrupt that belongs to one of them would
+    /// Calls `emit` with the shootdowns that were handled before a time. A request that belongs to one of them would
     /// have been sent before.
     pub(crate) fn settle(&mut self, before_ns: u64, mut emit: impl FnMut(&Shootdown)) {
         for slot in &mut self.open {
@@ -219,15 +231,15 @@ impl Tracker {
         self.doing.retain(|thread, _| is_known(*thread));
     }
 
-    /// Whether an interrupt belongs to the shootdown that its CPU has under way. The sender waits for all handlers, so
+    /// Whether a request belongs to the shootdown that its CPU has under way. The sender waits for all handlers, so
     /// a shootdown that is complete takes no more, and none has a target twice.
     fn joins(&self, event: &Event, target: u32, work: Work) -> bool {
         let Some(Some(open)) = self.open.get(event.cpu as usize) else { return false };
-        let Shootdown { sender, interrupts, .. } = &open.shootdown;
+        let Shootdown { sender, requests, .. } = &open.shootdown;
         sender.thread == event.thread
             && open.shootdown.work == work
-            && (interrupts.is_empty() || open.pending > 0)
-            && interrupts.iter().all(|interrupt| interrupt.target != target)
+            && (requests.is_empty() || open.pending > 0)
+            && requests.iter().all(|request| request.target != target)
     }
 
     fn begin(&mut self, row: &Row, work: Work, names: &Names, emit: &mut impl FnMut(&Shootdown)) {
@@ -245,7 +257,7 @@ impl Tracker {
                     work,
                     cause,
                     pages: None,
-                    interrupts: Vec::new(),
+                    requests: Vec::new(),
                 },
                 calls: Vec::new(),
                 pending: 0,
@@ -257,14 +269,14 @@ impl Tracker {
         );
         open.calls.clear();
         open.pending = 0;
-        open.shootdown.interrupts.clear();
+        open.shootdown.requests.clear();
         open.shootdown.sender = sender;
         (open.shootdown.work, open.shootdown.cause, open.shootdown.pages) = (work, cause, None);
         (open.shootdown.began_ns, open.shootdown.ended_ns) = (event.time_ns, event.time_ns);
         self.open[cpu] = Some(open);
     }
 
-    /// A handler ends. Returns the CPU that sent its interrupt, if no other one of the shootdown is left.
+    /// A handler ends. Returns the CPU that asked, if no other request of the shootdown is left.
     fn handled(&mut self, call: u64, event: &Event) -> Option<u32> {
         let began = self.handlers[event.cpu as usize].take().filter(|(began, _)| *began == call);
         let sender = self.senders.remove(&call)?;
@@ -274,7 +286,7 @@ impl Tracker {
         let shootdown = &mut open.shootdown;
         shootdown.ended_ns = shootdown.ended_ns.max(event.time_ns);
         let victim = began.map(|(_, victim)| Victim { ended_ns: event.time_ns, ..victim });
-        shootdown.interrupts[at].victim = victim;
+        shootdown.requests[at].victim = victim;
         (open.pending == 0).then_some(sender)
     }
 }
@@ -342,7 +354,7 @@ mod tests {
         assert_eq!((shootdown.sender.process, shootdown.cause), (1, Cause::Munmap));
         assert_eq!((shootdown.began_ns, shootdown.ended_ns, shootdown.pages), (100, 120, Some(Some(3))));
         let victims: Vec<_> =
-            shootdown.interrupts.iter().map(|interrupt| interrupt.victim.expect("handled")).collect();
+            shootdown.requests.iter().map(|request| request.victim.expect("handled")).collect();
         let times: Vec<_> =
             victims.iter().map(|victim| (victim.process, victim.began_ns, victim.ended_ns)).collect();
         assert_eq!(times, [(1, 111, 120), (2, 110, 115)]);
@@ -367,7 +379,7 @@ mod tests {
         world.at(100, 0, 11, flush(1));
         world.at(200, 0, 11, flush(2));
         let done = world.finish();
-        assert!(done.iter().all(|done| done.interrupts.is_empty() && done.ended_ns == done.began_ns));
+        assert!(done.iter().all(|done| done.requests.is_empty() && done.ended_ns == done.began_ns));
         assert_eq!(done.len(), 2);
     }
 
@@ -380,7 +392,7 @@ mod tests {
         world.at(106, 1, 0, Kind::Lost { events: 4 });
         world.at(120, 1, 12, ended(7));
         world.at(200, 0, 11, to_1);
-        let victims: Vec<_> = world.finish().iter().map(|done| done.interrupts[0].victim).collect();
+        let victims: Vec<_> = world.finish().iter().map(|done| done.requests[0].victim).collect();
         assert_eq!(victims, [None, None]);
     }
 }

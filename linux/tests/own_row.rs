@@ -1,0 +1,113 @@
+//! Every recording is replayed as its own kernel. The replay asks as many CPUs, and interrupts as many, as the kernel did.
+//! `docs/data/replays.csv` has the figures.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use ceasefire_linux::recording::{Count, Recording};
+use ceasefire_linux::replay::{replay, Asked, Mechanism, Replay};
+use ceasefire_linux::shootdowns::Cause;
+
+/// The requests of a cause from which on it is compared by itself.
+const ENOUGH: u64 = 100;
+
+/// The recordings that are replayed, in order: all in these folders.
+fn recordings() -> Vec<(String, PathBuf)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings");
+    let mut found = Vec::new();
+    for folder in ["", "guests", "worked", "16-cpus"] {
+        for entry in root.join(folder).read_dir().expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|extension| extension == "parquet") {
+                let name = path.strip_prefix(&root).expect("below it").with_extension("");
+                found.push((name.to_str().expect("a name").to_owned(), path));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn replayed(path: &Path) -> Replay {
+    let mut recording = Recording::open(path).expect("a recording");
+    let linux = Mechanism::of_linux(recording.facts().release());
+    replay(&mut recording, &[linux]).expect("a full recording")
+}
+
+/// What was observed and replayed of a cause.
+fn of_cause(replayed: &Replay, cause: Cause) -> [Asked; 2] {
+    let observed = replayed.observed.totals.causes.get(&cause).copied().unwrap_or_default();
+    let predicted = replayed.predicted[0].causes.get(&cause).copied().unwrap_or_default();
+    [Asked { requests: observed.requests, interrupts: observed.interrupts }, predicted]
+}
+
+fn is_near(observed: u64, replayed: u64) -> bool {
+    replayed.abs_diff(observed) * 10 <= observed
+}
+
+#[test]
+fn a_replay_of_the_recorded_kernel_is_right_to_a_tenth() {
+    let mut table = String::from(
+        "recording,kernel,cpus,cause,requests,requests_replayed,interrupts,interrupts_replayed\n",
+    );
+    let mut compared = 0;
+    for (name, path) in recordings() {
+        let replayed = replayed(&path);
+        let facts = &replayed.facts;
+        let (observed, predicted) = (replayed.observed.asked, replayed.predicted[0].asked);
+        let mut row = |cause: &str, [observed, predicted]: [Asked; 2]| {
+            let Asked { requests, interrupts } = observed;
+            let _ = writeln!(
+                table,
+                "{name},{},{},{cause},{requests},{},{interrupts},{}",
+                facts.release(),
+                facts.cpus.len(),
+                predicted.requests,
+                predicted.interrupts
+            );
+        };
+        row("all", [observed, predicted]);
+        // Events of kernels without `csd:*` do not tell the cause of a request.
+        if facts.counted == Count::Flushed {
+            continue;
+        }
+        let is_right = |[observed, predicted]: [Asked; 2]| {
+            is_near(observed.requests, predicted.requests)
+                && is_near(observed.interrupts, predicted.interrupts)
+        };
+        assert!(is_right([observed, predicted]), "{name}: {observed:?} {predicted:?}");
+        let causes: BTreeSet<Cause> = replayed.observed.totals.causes.keys().copied().collect();
+        for cause in causes {
+            let asked = of_cause(&replayed, cause);
+            if asked[0].requests > 0 {
+                row(cause.name(), asked);
+            }
+            if asked[0].requests >= ENOUGH {
+                compared += 1;
+                assert!(is_right(asked), "{name}, {}: {asked:?}", cause.name());
+            }
+        }
+    }
+    assert!(compared >= 23, "{compared}");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/data/replays.csv");
+    let committed = std::fs::read_to_string(&file).unwrap_or_default();
+    if committed != table {
+        let new = std::env::temp_dir().join("replays.csv");
+        std::fs::write(&new, &table).expect("a file");
+        panic!("{} is not what was computed: {}", file.display(), new.display());
+    }
+}
+
+#[test]
+fn answered_requests_are_those_of_the_tlb_row_to_the_last_one() {
+    for (name, path) in recordings() {
+        let replayed = replayed(&path);
+        let observed = &replayed.observed;
+        let row = replayed.facts.tlb_row.filter(|_| replayed.facts.counted == Count::Sent);
+        let Some(row) = row else { continue };
+        // Where the load goes on after the last reading, its recorder counted up to there.
+        let counted = if name == "worked/lmdb" { replayed.facts.answered } else { observed.answered };
+        assert_eq!(counted, row, "{name}");
+    }
+}
