@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::locks;
 use crate::number::{compact, counted};
+use crate::replay::advice::told_by_one_side;
 
 /// The causes, the processes and the waits for locks that the summary shows.
 const SHOWN: usize = 5;
@@ -25,7 +26,11 @@ pub(crate) fn json_of<W>(recorded: &Recorded<W>, file: &str) -> serde_json::Valu
         "duration_s": seconds(facts),
         "light": facts.light,
         "counted": facts.counted,
-        "interrupts": facts.interrupts,
+        "requests": requests(recorded),
+        "interrupts": (facts.counted == Count::Sent).then_some(recorded.totals.all.interrupts),
+        "answered": facts.answered,
+        "unseen": facts.unseen,
+        "unsent": facts.unsent,
         "tlb_row": facts.tlb_row,
         "tlb_row_unsure": facts.tlb_row_unsure,
         "asked": facts.asked,
@@ -46,29 +51,35 @@ pub(crate) fn words<W>(recorded: &Recorded<W>, file: &str) -> String {
     let Recorded { facts, totals, names, .. } = recorded;
     let mut text = String::new();
     let time = seconds(facts);
-    let rate = if time > 0.0 { facts.interrupts as f64 / time } else { 0.0 };
-    let _ = writeln!(
-        text,
-        "interrupts for TLB flushes: {} in {time:.2} s, {}/s",
-        facts.interrupts,
-        compact(rate)
-    );
-    if facts.counted == Count::Flushed {
+    let requests = requests(recorded);
+    let rate = if time > 0.0 { requests as f64 / time } else { 0.0 };
+    let _ = writeln!(text, "requests to flush: {requests} in {time:.2} s, {}/s", compact(rate));
+    if facts.counted == Count::Sent {
+        let _ = writeln!(
+            text,
+            "interrupts for them: {}; the other CPUs had a request waiting already",
+            totals.all.interrupts
+        );
+    } else {
         text.push_str("  This kernel has no events csd:* (before Linux 6.4). Counted are flushes that another CPU asked\n  \
                        for; interrupts of CPUs with nothing to flush are not among them.\n");
     }
     match (facts.tlb_row, facts.tlb_row_unsure) {
         (None, _) if facts.imported.is_some() => {}
         (None, _) => text.push_str("/proc/interrupts has no row TLB on this machine\n"),
-        (Some(row), 0) => {
-            let _ = writeln!(text, "TLB row of /proc/interrupts, over the same time: {row}");
-        }
         (Some(row), unsure) => {
-            let _ = writeln!(
+            let _ = write!(
                 text,
-                "TLB row of /proc/interrupts, over the same time: {row} (up to {unsure} came while it was read)"
+                "answered between two readings: {}; TLB row of /proc/interrupts: {row}",
+                facts.answered
             );
+            let unsure =
+                if unsure > 0 { format!(" (up to {unsure} while it was read)") } else { String::new() };
+            let _ = writeln!(text, "{unsure}");
         }
+    }
+    if let Some(one_sided) = told_by_one_side(facts.unseen, facts.unsent).filter(|_| facts.lost.is_none()) {
+        let _ = writeln!(text, "{one_sided}");
     }
     if let Some(asked) = facts.asked {
         let _ = writeln!(text, "flushes that asked other CPUs (tlb:tlb_flush): {asked}");
@@ -92,13 +103,13 @@ pub(crate) fn words<W>(recorded: &Recorded<W>, file: &str) -> String {
         let _ = writeln!(text, "overhead: {:.2}% of the machine's processor time", overhead * 100.0);
     }
     let mut causes: Vec<_> = totals.causes.iter().filter(|_| !facts.light).collect();
-    causes.sort_by_key(|(_, sum)| Reverse(sum.interrupts));
+    causes.sort_by_key(|(_, sum)| Reverse(sum.requests));
     for (cause, sum) in causes.into_iter().take(SHOWN) {
         let _ = writeln!(
             text,
             "  {}: {} of {}, {} waited, {} in handlers",
             cause.name(),
-            interrupts(sum.interrupts),
+            asked(sum.requests),
             flushes(sum.flushes),
             milliseconds(sum.sender_ns),
             milliseconds(sum.victim_ns)
@@ -110,7 +121,7 @@ pub(crate) fn words<W>(recorded: &Recorded<W>, file: &str) -> String {
             "  {} ({}): {} of {}",
             names.get(process.program),
             process.id,
-            interrupts(sum.interrupts),
+            asked(sum.requests),
             flushes(sum.flushes)
         );
     }
@@ -141,8 +152,16 @@ fn waits<W>(recorded: &Recorded<W>, text: &mut String) {
     }
 }
 
-fn interrupts(count: u64) -> String {
-    counted(count, "interrupt", "interrupts")
+fn asked(count: u64) -> String {
+    counted(count, "request", "requests")
+}
+
+/// The requests of a recording. Without events of them, those that led to a flush.
+fn requests<W>(recorded: &Recorded<W>) -> u64 {
+    match recorded.facts.counted {
+        Count::Sent => recorded.totals.all.requests,
+        Count::Flushed => recorded.facts.answered,
+    }
 }
 
 fn flushes(count: u64) -> String {

@@ -151,7 +151,7 @@ fn one_interval_is_printed_as_text_or_as_json() {
     let output = ceasefire(&["top", "--once", "--interval", "50ms"]);
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.starts_with("interrupts ") && text.contains("\noverhead: "), "{text}");
+    assert!(text.starts_with("requests ") && text.contains("\noverhead: "), "{text}");
     for (arguments, lines) in [(&["--once"][..], 1), (&["--count", "2"], 2)] {
         let output = ceasefire(&[&["top", "--json", "-", "--interval", "50ms"], arguments].concat());
         let text = String::from_utf8(output.stdout).expect("UTF-8");

@@ -229,10 +229,7 @@ fn the_events_of_a_named_buffer_are_read() {
     let seven = file("trace-7.dat");
     // The name, which is empty, and the clock.
     let at = find(&seven, b"\0mono\0");
-    assert_eq!(
-        imported(with(seven, at, b"B\0tai\0")).expect("a file").recorded.facts.answered,
-        FLUSHES + 1
-    );
+    assert_eq!(imported(with(seven, at, b"B\0tai\0")).expect("a file").recorded.facts.answered, FLUSHES + 1);
 }
 
 #[test]

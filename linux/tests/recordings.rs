@@ -68,7 +68,11 @@ fn calls_back_to_back_are_one_call_of_process_madvise_unless_their_pages_are_use
     let linux = Mechanism::of_linux("6.18.44");
     for (name, left) in [("purge", 10), ("madvise", 400), ("mprotect", 0)] {
         let replayed = replayed(name, &[Mechanism { calls: Calls::ProcessMadvise, ..linux }]);
-        assert_eq!(replayed.predicted[0].causes.get(&Cause::Madvise).map_or(0, |of| of.requests), left, "{name}");
+        assert_eq!(
+            replayed.predicted[0].causes.get(&Cause::Madvise).map_or(0, |of| of.requests),
+            left,
+            "{name}"
+        );
     }
 }
 
@@ -79,7 +83,8 @@ fn pages_that_are_used_again_in_time_are_not_given_back() {
         let later = |ns| Mechanism { calls: Calls::Later(ns), ..linux };
         let replayed = replayed(name, &[linux, later(1), later(10_000_000_000)]);
         let [now, soon, late] = &replayed.predicted[..] else { panic!("three mechanisms") };
-        let madvise = |predicted: &Predicted| predicted.causes.get(&Cause::Madvise).map_or(0, |of| of.requests);
+        let madvise =
+            |predicted: &Predicted| predicted.causes.get(&Cause::Madvise).map_or(0, |of| of.requests);
         assert!(madvise(now).abs_diff(madvise(soon)) <= 1, "{name}: {now:?} {soon:?}");
         // The last pages go with the process.
         assert_eq!((madvise(late), now.most_kept_pages), (0, 0), "{name}");

@@ -1,5 +1,7 @@
-//! Advice: the mechanisms that would clearly send fewer interrupts, and where these come from; the waits for locks
+//! Advice: the mechanisms that would clearly ask fewer CPUs, and where these come from; the waits for locks
 //! that would stay; and the reasons to doubt all of it.
+
+use std::fmt::Write as _;
 
 use ceasefire_linux::recording::Count;
 use ceasefire_linux::replay::Replay;
@@ -21,7 +23,7 @@ pub(crate) fn cost(replayed: &Replay) -> Option<String> {
     let all = &replayed.observed.totals.all;
     let cpus_ns = replayed.facts.cpus.len() as f64 * replayed.facts.seconds() * 1e9;
     let share = 100.0 * (all.sender_ns as f64 + all.victim_ns as f64) / cpus_ns;
-    (all.interrupts > 0 && share.is_finite()).then(|| {
+    (all.requests > 0 && share.is_finite()).then(|| {
         format!(
             "shootdowns took {}% of the CPUs' time: senders waited {} ms, handlers ran {} ms",
             compact(share),
@@ -46,26 +48,37 @@ const WAITS: u64 = 100;
 const WORTH: f64 = 0.1;
 
 /// Why no row can be believed: the first, of the recorded kernel's own mechanism, or its range, is further from what was
-/// observed than [`ERROR`]. Names the cause that errs most.
+/// observed than [`ERROR`]. Names the cause that errs most, if the recording tells causes of requests.
 pub(crate) fn misfit(replayed: &Replay, predictions: &[Prediction]) -> Option<String> {
     let own = predictions.first()?;
-    let of_observed = own.ratio?;
-    let is_far = |ratio: f64| (ratio - 1.0).abs() > ERROR;
-    if !is_far(of_observed) && own.spread.is_none_or(|spread| !is_far(spread.low) && !is_far(spread.high)) {
+    let is_far = |ratio: &f64| (ratio - 1.0).abs() > ERROR;
+    let figures =
+        [own.ratio, own.spread.map(|of| of.low), own.spread.map(|of| of.high), own.interrupts_ratio];
+    if own.ratio.is_none() || !figures.iter().flatten().any(is_far) {
         return None;
     }
-    let observed = |cause| replayed.observed.totals.causes.get(&cause).map_or(0, |sum| sum.interrupts);
-    let replays = |cause| own.predicted.causes.get(&cause).copied().unwrap_or(0);
-    let cause = Cause::ALL.into_iter().max_by_key(|cause| observed(*cause).abs_diff(replays(*cause)))?;
-    Some(format!(
-        "the model does not fit this recording, so no row can be believed: of what this kernel sent it replays {}{}, and \
-         errs most in {} ({} observed, {} replayed)",
-        ratio(Some(of_observed)),
+    let mut text = format!(
+        "the model does not fit this recording, so no row can be believed: of what this kernel sent it replays {}{} of \
+         the requests",
+        ratio(own.ratio),
         own.spread.map_or_else(String::new, |spread| format!(" ({})", range(Some(spread)))),
-        cause.name(),
-        observed(cause),
-        replays(cause)
-    ))
+    );
+    if let Some(of_interrupts) = own.interrupts_ratio {
+        let _ = write!(text, " and {} of the interrupts", ratio(Some(of_interrupts)));
+    }
+    if replayed.facts.counted == Count::Sent {
+        let observed = |cause| replayed.observed.totals.causes.get(&cause).map_or(0, |sum| sum.requests);
+        let replays = |cause| own.predicted.causes.get(&cause).map_or(0, |asked| asked.requests);
+        let cause = Cause::ALL.into_iter().max_by_key(|cause| observed(*cause).abs_diff(replays(*cause)))?;
+        let _ = write!(
+            text,
+            ", and errs most in {} ({} observed, {} replayed)",
+            cause.name(),
+            observed(cause),
+            replays(cause)
+        );
+    }
+    Some(text)
 }
 
 /// The lines of advice. The first prediction is that of the recorded kernel's own mechanism.
@@ -127,17 +140,19 @@ fn line(replayed: &Replay, own: &Prediction, other: &Prediction) -> Option<Line>
         return None;
     }
     let saved = |cause: &Cause| {
-        let of = |prediction: &Prediction| prediction.predicted.causes.get(cause).copied().unwrap_or(0);
+        let of = |prediction: &Prediction| {
+            prediction.predicted.causes.get(cause).map_or(0, |asked| asked.requests)
+        };
         of(own).saturating_sub(of(other))
     };
     let cause = Cause::ALL.into_iter().max_by_key(saved)?;
     let totals = &replayed.observed.totals;
     let of_cause = totals.processes.iter().filter(|((_, of), _)| *of == cause);
     let ((process, _), sum) =
-        of_cause.max_by_key(|((process, _), sum)| (sum.interrupts, sum.flushes, *process))?;
+        of_cause.max_by_key(|((process, _), sum)| (sum.requests, sum.flushes, *process))?;
     // Before Linux 6.4 no event tells which flush sent an interrupt.
     let (part, all, does, what) = match replayed.facts.counted {
-        Count::Sent => (sum.interrupts, replayed.observed.interrupts, "sends", "interrupts"),
+        Count::Sent => (sum.requests, replayed.observed.asked.requests, "sends", "requests"),
         Count::Flushed => (sum.flushes, totals.all.flushes, "makes", "flushes"),
     };
     let share = 100.0 * part as f64 / all.max(1) as f64;
@@ -153,6 +168,16 @@ fn line(replayed: &Replay, own: &Prediction, other: &Prediction) -> Option<Line>
     })
 }
 
+/// Which requests a recording has on one side alone; none if it has both sides of all.
+pub(crate) fn told_by_one_side(unseen: u64, unsent: u64) -> Option<String> {
+    (unseen + unsent > 0).then(|| {
+        format!(
+            "of {unseen} requests the recording has no handler, and of {unsent} not where they were sent: this kernel \
+             keeps no events of some idle loops"
+        )
+    })
+}
+
 /// The reasons for which a prediction may be wrong.
 pub(crate) fn reasons(replayed: &Replay, predictions: &[Prediction]) -> Vec<String> {
     let mut notes = Vec::new();
@@ -165,8 +190,17 @@ pub(crate) fn reasons(replayed: &Replay, predictions: &[Prediction]) -> Vec<Stri
     if replayed.facts.counted == Count::Flushed {
         let row = replayed.facts.tlb_row.map_or(String::new(), |row| format!(" (TLB row: {row})"));
         notes.push(format!(
-            "this kernel's events do not tell the cause of an interrupt, and leave out those of CPUs with nothing \
-             to flush{row}"
+            "this kernel's events do not tell the cause of a request, and leave out those to CPUs with nothing to \
+             flush{row}"
+        ));
+    }
+    let one_sided = told_by_one_side(replayed.observed.unseen, replayed.observed.unsent);
+    notes.extend(one_sided.filter(|_| replayed.lost.is_none()));
+    if replayed.untold_switches > 0 && replayed.lost.is_none() {
+        notes.push(format!(
+            "{} switches of CPUs are not in the recording: this kernel keeps no events of some idle loops. What ran there \
+             is taken from the next event, or from the answer to a request",
+            replayed.untold_switches
         ));
     }
     if !replayed.lost.is_none() {

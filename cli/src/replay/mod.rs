@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use ceasefire_experiments::Mechanism;
-use ceasefire_linux::recording::Recording;
-use ceasefire_linux::replay::{replay, Calls, Mechanism as Setup, Replay};
+use ceasefire_linux::recording::{Count, Recording};
+use ceasefire_linux::replay::{replay, Asked, Calls, Mechanism as Setup, Predicted, Replay};
 use serde_json::{json, Value};
 
 use crate::args::{By, Decay, ReplayArguments};
@@ -28,13 +28,16 @@ use crate::tables::grid::{wrapped, Column, Grid};
 use crate::terminal;
 use crate::trace::Trace;
 use advice::{advice, cost, misfit, reasons};
-use prediction::{parts, range, Part, Prediction};
+use prediction::{is_unknown, parts, range, Part, Prediction};
 
 /// The heads of columns, whose names stand below the table: this kernel, every mechanism, and the what-ifs.
 const HEADS: [&str; 9] = ["(1)", "(2)", "(3)", "(4)", "(5)", "(6)", "(7)", "(8)", "(9)"];
 
 /// The rows of a breakdown in words.
 const PARTS: usize = 12;
+
+/// A count that is not known.
+const UNKNOWN: &str = "-";
 
 pub(crate) fn run(arguments: &ReplayArguments) -> Done {
     let ReplayArguments { recording, mechanism, batch, process_madvise, decay, by, json, html, trace } =
@@ -102,15 +105,25 @@ fn words(replayed: &Replay, predictions: &[Prediction], by: By) -> String {
     text.push('\n');
     let mut grid = Grid::new(&[
         Column::words("", 0),
-        Column::numbers("interrupts", 0),
+        Column::numbers("requests", 0),
         Column::numbers("of observed", 0),
         Column::numbers("9 of 10 within", 1),
+        Column::numbers("interrupts", 0),
     ]);
-    let observed = replayed.observed.interrupts;
-    grid.row(["observed".into(), observed.to_string(), String::new(), String::new()]);
+    // Where the recording does not tell which requests interrupt, nobody knows.
+    let interrupts = |asked: Asked| match facts.counted {
+        Count::Sent => asked.interrupts.to_string(),
+        Count::Flushed => String::new(),
+    };
+    let observed = replayed.observed.asked;
+    let empty = String::new();
+    let requests = replayed.observed_requests().to_string();
+    grid.row(["observed".into(), requests, empty.clone(), empty, interrupts(observed)]);
     for prediction in predictions {
-        let Prediction { name, predicted, ratio: of_observed, spread } = prediction;
-        grid.row([name.clone(), predicted.interrupts.to_string(), ratio(*of_observed), range(*spread)]);
+        let Prediction { name, predicted: Predicted { asked, .. }, ratio: of_observed, spread, .. } =
+            prediction;
+        let requests = asked.requests.to_string();
+        grid.row([name.clone(), requests, ratio(*of_observed), range(*spread), interrupts(*asked)]);
     }
     text.push_str(&grid.text(width));
     text.push('\n');
@@ -122,6 +135,12 @@ fn words(replayed: &Replay, predictions: &[Prediction], by: By) -> String {
     let legend =
         predictions.iter().zip(1..).map(|(prediction, number)| format!("({number}) {}", prediction.name));
     let mut notes = vec![legend.collect::<Vec<_>>().join(", ")];
+    let is_unknown = |(part, counts): &(Part, Vec<u64>)| is_unknown(*part, counts);
+    if by == By::Cause && parts(replayed, predictions, by).iter().any(is_unknown) {
+        notes.push(format!(
+            "'{UNKNOWN}': the replay of this kernel has less than half of the requests of this cause"
+        ));
+    }
     notes.extend(cost(replayed));
     notes.extend(advice(replayed, predictions));
     notes.extend(reasons(replayed, predictions));
@@ -133,7 +152,8 @@ fn words(replayed: &Replay, predictions: &[Prediction], by: By) -> String {
     text
 }
 
-/// The interrupts in parts. The columns' names stand below the table.
+/// The requests in parts. The columns' names stand below the table. A cause of which the recorded kernel's row has far
+/// from what was observed is not known in any row.
 fn breakdown(replayed: &Replay, predictions: &[Prediction], by: By) -> Grid {
     let head = match by {
         By::Process => "by process",
@@ -147,7 +167,15 @@ fn breakdown(replayed: &Replay, predictions: &[Prediction], by: By) -> Grid {
     let mut rows = parts(replayed, predictions, by);
     let others = rows.split_off(rows.len().min(PARTS));
     for (part, counts) in rows {
-        grid.row(std::iter::once(part.name(replayed)).chain(counts.iter().map(u64::to_string)));
+        let is_known = !is_unknown(part, &counts);
+        let cell = |(at, count): (usize, &u64)| {
+            if at == 0 || is_known {
+                count.to_string()
+            } else {
+                UNKNOWN.to_owned()
+            }
+        };
+        grid.row(std::iter::once(part.name(replayed)).chain(counts.iter().enumerate().map(cell)));
     }
     if !others.is_empty() {
         let sums = (0..=predictions.len()).map(|at| others.iter().map(|(_, counts)| counts[at]).sum::<u64>());
@@ -166,9 +194,9 @@ fn json_of(replayed: &Replay, predictions: &[Prediction]) -> Value {
         column(By::Cause, at).map(|(part, count)| (part.name(replayed), count)).collect::<BTreeMap<_, _>>()
     };
     let processes = |at| {
-        let process = |(part, interrupts): (Part, u64)| match part {
+        let process = |(part, requests): (Part, u64)| match part {
             Part::Process(id) => {
-                Some(json!({ "process": id, "program": replayed.program(id), "interrupts": interrupts }))
+                Some(json!({ "process": id, "program": replayed.program(id), "requests": requests }))
             }
             _ => None,
         };
@@ -186,33 +214,47 @@ fn json_of(replayed: &Replay, predictions: &[Prediction]) -> Value {
         counts
     };
     let observed = &replayed.observed;
+    let sent = replayed.facts.counted == Count::Sent;
     let predicted = predictions.iter().zip(1..).map(|(prediction, at)| {
-        let Prediction { name, predicted, ratio, spread } = prediction;
+        let Prediction { name, predicted, ratio, interrupts_ratio, spread } = prediction;
+        let interrupts_by_cause: BTreeMap<_, _> =
+            predicted.causes.iter().map(|(cause, asked)| (cause.name(), asked.interrupts)).collect();
         let batch = if let Calls::Together(batch) = predicted.mechanism.calls { batch } else { 1 };
         json!({
             "mechanism": name,
             "batch": batch,
-            "interrupts": predicted.interrupts,
+            "requests": predicted.asked.requests,
+            "interrupts": sent.then_some(predicted.asked.interrupts),
             "ratio": ratio,
             "ratio_low": spread.map(|spread| spread.low),
             "ratio_high": spread.map(|spread| spread.high),
+            "interrupts_ratio": interrupts_ratio,
             "causes": causes(at),
+            "interrupts_by_cause": sent.then_some(interrupts_by_cause),
             "processes": processes(at),
             "sent": cpus(By::Sender, at),
             "received": cpus(By::Victim, at),
             "most_kept_bytes": predicted.most_kept_pages << 12,
         })
     });
+    let sums = observed.totals.causes.iter();
+    let interrupts_by_cause: BTreeMap<_, _> =
+        sums.map(|(cause, sum)| (cause.name(), sum.interrupts)).collect();
     json!({
         "ceasefire": env!("CARGO_PKG_VERSION"),
         "recording": replayed.facts,
         "events": replayed.events,
         "observed": {
-            "interrupts": observed.interrupts,
+            "requests": replayed.observed_requests(),
+            "interrupts": sent.then_some(observed.asked.interrupts),
+            "answered": observed.answered,
+            "unseen": observed.unseen,
+            "unsent": observed.unsent,
             "flushes": observed.totals.all.flushes,
             "sender_s": observed.totals.all.sender_ns as f64 / 1e9,
             "victim_s": observed.totals.all.victim_ns as f64 / 1e9,
             "causes": causes(0),
+            "interrupts_by_cause": sent.then_some(interrupts_by_cause),
             "processes": processes(0),
             "sent": cpus(By::Sender, 0),
             "received": cpus(By::Victim, 0),
@@ -225,6 +267,7 @@ fn json_of(replayed: &Replay, predictions: &[Prediction]) -> Value {
         "unknown_pages": replayed.unknown_pages,
         "assumed_pages": replayed.assumed_pages,
         "most_frames": replayed.most_frames,
+        "untold_switches": replayed.untold_switches,
         "lost": replayed.lost.events,
         "unreadable": replayed.lost.unreadable,
     })

@@ -1,21 +1,24 @@
-//! The rows of a replay: each mechanism's interrupts beside those that were observed.
+//! The rows of a replay: each mechanism's requests and interrupts beside those that were observed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use ceasefire_linux::replay::{Predicted, Replay};
+use ceasefire_linux::recording::Count;
+use ceasefire_linux::replay::{Asked, Predicted, Replay};
 use ceasefire_linux::shootdowns::Cause;
 use ceasefire_linux::spread::{of_ratio, Spread};
 
 use crate::args::By;
 use crate::number::ratio;
 
-/// A mechanism's interrupts.
+/// What a mechanism asks.
 pub(crate) struct Prediction<'a> {
     pub(crate) name: String,
     pub(crate) predicted: &'a Predicted,
-    /// In relation to those that were observed; none if there were none.
+    /// Its requests in relation to those that were observed; none if there were none.
     pub(crate) ratio: Option<f64>,
+    /// The same of interrupts; none either if the recording does not tell them.
+    pub(crate) interrupts_ratio: Option<f64>,
     /// The spread of the ratio.
     pub(crate) spread: Option<Spread>,
 }
@@ -23,14 +26,27 @@ pub(crate) struct Prediction<'a> {
 impl<'a> Prediction<'a> {
     pub(crate) fn new(name: String, predicted: &'a Predicted, replayed: &Replay) -> Self {
         let observed = &replayed.observed;
+        let spread = of_ratio(&requests(&predicted.parts), &requests(&observed.parts));
+        // Events may tell a part of the requests.
+        let told = relation(observed.asked.requests, replayed.observed_requests()).unwrap_or(1.0);
         Self {
             name,
             predicted,
-            ratio: (observed.interrupts > 0)
-                .then(|| predicted.interrupts as f64 / observed.interrupts as f64),
-            spread: of_ratio(&predicted.parts, &observed.parts),
+            ratio: relation(predicted.asked.requests, replayed.observed_requests()),
+            interrupts_ratio: relation(predicted.asked.interrupts, observed.asked.interrupts)
+                .filter(|_| replayed.facts.counted == Count::Sent),
+            spread: spread.map(|Spread { low, high }| Spread { low: low * told, high: high * told }),
         }
     }
+}
+
+/// One number in relation to another.
+fn relation(above: u64, below: u64) -> Option<f64> {
+    (below > 0).then(|| above as f64 / below as f64)
+}
+
+fn requests(parts: &[Asked]) -> Vec<u64> {
+    parts.iter().map(|asked| asked.requests).collect()
 }
 
 /// A spread as text; empty without one.
@@ -39,7 +55,17 @@ pub(crate) fn range(spread: Option<Spread>) -> String {
     spread.map_or_else(String::new, range)
 }
 
-/// A part of the interrupts: a cause's, a process's or a CPU's.
+/// The requests of a cause from which on its replay is judged.
+const ENOUGH: u64 = 100;
+
+/// Whether a row of [`parts`] is of a cause of which the replay of the recorded kernel has less than half: what other
+/// mechanisms leave of it is not known.
+pub(crate) fn is_unknown(part: Part, counts: &[u64]) -> bool {
+    let [observed, own, ..] = *counts else { return false };
+    matches!(part, Part::Cause(_)) && observed >= ENOUGH && own < observed / 2
+}
+
+/// A part of the requests: a cause's, a process's or a CPU's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
     Cause(Cause),
@@ -60,32 +86,34 @@ impl Part {
     }
 }
 
-/// The observed interrupts in parts.
+/// The observed requests in parts.
 fn observed(replayed: &Replay, by: By) -> BTreeMap<Part, u64> {
     let totals = &replayed.observed.totals;
     match by {
-        By::Cause => totals.causes.iter().map(|(cause, sum)| (Part::Cause(*cause), sum.interrupts)).collect(),
+        By::Cause => totals.causes.iter().map(|(cause, sum)| (Part::Cause(*cause), sum.requests)).collect(),
         By::Process => {
             let senders = totals.senders();
-            senders.iter().map(|(process, sum)| (Part::Process(process.id), sum.interrupts)).collect()
+            senders.iter().map(|(process, sum)| (Part::Process(process.id), sum.requests)).collect()
         }
-        By::Sender => totals.cpus.iter().map(|(cpu, sum)| (Part::Cpu(*cpu), sum.sent.interrupts)).collect(),
+        By::Sender => totals.cpus.iter().map(|(cpu, sum)| (Part::Cpu(*cpu), sum.sent.requests)).collect(),
         By::Victim => totals.cpus.iter().map(|(cpu, sum)| (Part::Cpu(*cpu), sum.received)).collect(),
     }
 }
 
-/// The predicted interrupts in parts.
+/// The predicted requests in parts.
 fn predicted(predicted: &Predicted, by: By) -> BTreeMap<Part, u64> {
     let of_cpus = |counts: &[u64]| (0..).map(Part::Cpu).zip(counts.iter().copied()).collect();
     match by {
-        By::Cause => predicted.causes.iter().map(|(cause, count)| (Part::Cause(*cause), *count)).collect(),
+        By::Cause => {
+            predicted.causes.iter().map(|(cause, asked)| (Part::Cause(*cause), asked.requests)).collect()
+        }
         By::Process => predicted.processes.iter().map(|(id, count)| (Part::Process(*id), *count)).collect(),
         By::Sender => of_cpus(&predicted.sent),
         By::Victim => of_cpus(&predicted.received),
     }
 }
 
-/// The parts that are not empty, those with the most observed interrupts first, each with the observed interrupts and
+/// The parts that are not empty, those with the most observed requests first, each with the observed requests and
 /// those of each prediction.
 pub(crate) fn parts(replayed: &Replay, predictions: &[Prediction], by: By) -> Vec<(Part, Vec<u64>)> {
     let mut columns = vec![observed(replayed, by)];

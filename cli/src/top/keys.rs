@@ -77,13 +77,13 @@ pub(super) const HELP: &[(&str, &str)] = &[
 /// The columns and their meanings, for the help.
 pub(super) const COLUMNS: &[(&str, &str)] = &[
     ("flush/s", "flushes that ask other CPUs"),
-    ("intr/s", "interrupts that they send"),
-    ("CPUs/fl", "CPUs that a flush interrupts"),
+    ("req/s", "requests that they send to CPUs"),
+    ("CPUs/fl", "CPUs that a flush asks"),
     ("pages/fl", "pages of a flush, if not all"),
     ("send ms", "time a second for which senders wait"),
     ("hit ms", "time a second that the handlers take"),
-    ("recv/s", "interrupts that are received"),
-    ("slow µs", "longest way of an interrupt"),
+    ("recv/s", "requests that are received"),
+    ("slow µs", "longest way of a request"),
 ];
 
 /// The keys in the last line: their names and meanings.

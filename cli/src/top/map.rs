@@ -32,7 +32,7 @@ pub(super) fn lines(sample: &Sample, width: usize, height: usize) -> Vec<String>
     let mut rates: HashMap<(usize, usize), f64> = HashMap::new();
     for pair in &sample.pairs {
         if let (Some(sender), Some(victim)) = (group_of.get(&pair.sender), group_of.get(&pair.victim)) {
-            *rates.entry((*sender, *victim)).or_default() += pair.interrupts_per_s;
+            *rates.entry((*sender, *victim)).or_default() += pair.requests_per_s;
         }
     }
     let greatest = rates.values().copied().fold(0.0, f64::max);
@@ -47,7 +47,7 @@ pub(super) fn lines(sample: &Sample, width: usize, height: usize) -> Vec<String>
         _ => String::new(),
     };
     let legend = if has_numbers {
-        "interrupts/s from CPU (row) to CPU (column)".to_owned()
+        "requests/s from CPU (row) to CPU (column)".to_owned()
     } else {
         let together = if group > 1 { format!(", {group} CPUs each") } else { String::new() };
         format!("from CPU (row) to CPU (column){together}; █ {}/s", compact(greatest))

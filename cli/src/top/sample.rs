@@ -19,7 +19,7 @@ pub(crate) struct Sample {
     /// The CPUs that are online.
     pub(crate) cpus: usize,
     pub(crate) counted: Count,
-    /// Interrupts that were handled, and the change of the TLB row.
+    /// Requests that were answered, and the change of the TLB row.
     pub(crate) handled_per_s: f64,
     pub(crate) tlb_row_per_s: Option<f64>,
     /// All shootdowns.
@@ -40,8 +40,9 @@ pub(crate) struct Sample {
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Rates {
     pub(crate) flushes_per_s: f64,
+    pub(crate) requests_per_s: f64,
     pub(crate) interrupts_per_s: f64,
-    /// The CPUs that a flush interrupts.
+    /// The CPUs that a flush asks.
     pub(crate) cpus_per_flush: Option<f64>,
     /// The pages of a flush that does not flush all.
     pub(crate) pages_per_flush: Option<f64>,
@@ -57,11 +58,11 @@ pub(crate) struct Rates {
 pub(crate) struct ProcessRates {
     pub(crate) process: u32,
     pub(crate) program: String,
-    /// The cause of most of its interrupts.
+    /// The cause of most of its requests.
     pub(crate) cause: Option<&'static str>,
     #[serde(flatten)]
     pub(crate) rates: Rates,
-    /// The interrupts that it suffers.
+    /// The requests that it suffers.
     pub(crate) received_per_s: f64,
 }
 
@@ -69,7 +70,7 @@ pub(crate) struct ProcessRates {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct CauseRates {
     pub(crate) cause: &'static str,
-    /// The program with the most interrupts of it.
+    /// The program with the most requests of it.
     pub(crate) program: String,
     #[serde(flatten)]
     pub(crate) rates: Rates,
@@ -83,18 +84,18 @@ pub(crate) struct CpuRates {
     pub(crate) sent_per_s: f64,
     pub(crate) received_per_s: f64,
     pub(crate) handler_ms_per_s: f64,
-    /// The longest time between an interrupt's sending and its handler.
+    /// The longest time between a request and its handler.
     pub(crate) slowest_us: f64,
     /// The program that was interrupted most.
     pub(crate) program: Option<String>,
 }
 
-/// The interrupts from one CPU to another.
+/// The requests from one CPU to another.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct PairRate {
     pub(crate) sender: u32,
     pub(crate) victim: u32,
-    pub(crate) interrupts_per_s: f64,
+    pub(crate) requests_per_s: f64,
 }
 
 impl Rates {
@@ -102,8 +103,9 @@ impl Rates {
         let part = |of: u64, whole: u64| (whole > 0).then(|| of as f64 / whole as f64);
         Self {
             flushes_per_s: rate(sum.flushes),
+            requests_per_s: rate(sum.requests),
             interrupts_per_s: rate(sum.interrupts),
-            cpus_per_flush: part(sum.interrupts, sum.flushes),
+            cpus_per_flush: part(sum.requests, sum.flushes),
             pages_per_flush: part(sum.pages, sum.counted),
             whole_per_s: rate(sum.whole),
             sender_ms_per_s: rate(sum.sender_ns) / 1e6,
@@ -126,13 +128,13 @@ impl Sample {
         // The greatest of each: of a process its cause, of a cause its process, of a CPU the process that it ran.
         let (mut cause_of, mut process_of) = (HashMap::new(), HashMap::new());
         for ((process, cause), sum) in &totals.processes {
-            let size = (sum.interrupts, sum.flushes);
+            let size = (sum.requests, sum.flushes);
             raise(&mut cause_of, *process, (size, Reverse(*cause)));
             raise(&mut process_of, *cause, (size, Reverse(*process)));
         }
         let mut hit_on = HashMap::new();
-        for ((cpu, process), interrupts) in &totals.hit {
-            raise(&mut hit_on, *cpu, (*interrupts, Reverse(*process)));
+        for ((cpu, process), requests) in &totals.hit {
+            raise(&mut hit_on, *cpu, (*requests, Reverse(*process)));
         }
 
         let mut sums: BTreeMap<u32, Sum> = totals.victims.keys().map(|id| (*id, Sum::default())).collect();
@@ -142,7 +144,7 @@ impl Sample {
             program: program(*process),
             cause: cause_of.get(process).map(|(_, Reverse(cause))| cause.name()),
             rates: Rates::of(sum, &rate),
-            received_per_s: totals.victims.get(process).map_or(0.0, |(interrupts, _)| rate(*interrupts)),
+            received_per_s: totals.victims.get(process).map_or(0.0, |(requests, _)| rate(*requests)),
         });
         let causes = totals.causes.iter().map(|(cause, sum)| CauseRates {
             cause: cause.name(),
@@ -158,7 +160,7 @@ impl Sample {
             CpuRates {
                 cpu: *cpu,
                 isolated: facts.isolated.contains(cpu),
-                sent_per_s: rate(sum.sent.interrupts),
+                sent_per_s: rate(sum.sent.requests),
                 received_per_s: rate(sum.received),
                 handler_ms_per_s: rate(sum.handler_ns) / 1e6,
                 slowest_us: sum.slowest_ns as f64 / 1e3,
@@ -167,10 +169,10 @@ impl Sample {
         });
         let mut pairs: Vec<_> = totals.pairs.iter().collect();
         pairs.sort_unstable();
-        let pairs = pairs.into_iter().map(|(&(sender, victim), interrupts)| PairRate {
+        let pairs = pairs.into_iter().map(|(&(sender, victim), requests)| PairRate {
             sender,
             victim,
-            interrupts_per_s: rate(*interrupts),
+            requests_per_s: rate(*requests),
         });
         Self {
             ceasefire: facts.ceasefire.clone(),
@@ -178,7 +180,7 @@ impl Sample {
             seconds,
             cpus: facts.cpus.len(),
             counted: facts.counted,
-            handled_per_s: rate(interval.interrupts),
+            handled_per_s: rate(interval.answered),
             tlb_row_per_s: interval.tlb_row.map(rate),
             all: Rates::of(&totals.all, &rate),
             lost: interval.lost.events,
@@ -213,9 +215,8 @@ mod tests {
     fn rates_are_those_of_a_second() {
         let sample = sample(4);
         assert!(
-            (sample.all.interrupts_per_s
-                - sample.pairs.iter().map(|pair| pair.interrupts_per_s).sum::<f64>())
-            .abs()
+            (sample.all.requests_per_s - sample.pairs.iter().map(|pair| pair.requests_per_s).sum::<f64>())
+                .abs()
                 < 1e-6
         );
         let java = sample.processes.iter().find(|process| process.program == "java").expect("a process");

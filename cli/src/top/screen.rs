@@ -11,7 +11,7 @@ use ratatui::Frame;
 use crate::top::keys::{action, Action, BAR, COLUMNS, HELP};
 use crate::top::map;
 use crate::top::sample::Sample;
-use crate::top::table::{self, ColumnKind, Table, BY_INTERRUPTS};
+use crate::top::table::{self, ColumnKind, Table, BY_REQUESTS};
 
 /// The views.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(super) struct Screen {
 impl Screen {
     /// An empty screen, with a sample in each interval to come.
     pub(super) fn new(interval: Duration) -> Self {
-        let [processes, causes] = BY_INTERRUPTS;
+        let [processes, causes] = BY_REQUESTS;
         Self {
             interval,
             sample: None,

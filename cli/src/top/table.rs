@@ -61,7 +61,7 @@ const PROCESSES: &[Column] = &[
     column("program", PROGRAM, ColumnKind::Words, 0),
     column("top cause", CAUSE, ColumnKind::Words, 3),
     amount("flush/s", 5),
-    amount("intr/s", 0),
+    amount("req/s", 0),
     amount("CPUs/fl", 6),
     amount("pages/fl", 7),
     amount("send ms", 1),
@@ -73,7 +73,7 @@ const CAUSES: &[Column] = &[
     column("cause", CAUSE, ColumnKind::Words, 0),
     column("top program", PROGRAM, ColumnKind::Words, 3),
     amount("flush/s", 4),
-    amount("intr/s", 0),
+    amount("req/s", 0),
     amount("CPUs/fl", 5),
     amount("pages/fl", 6),
     amount("send ms", 1),
@@ -91,7 +91,7 @@ const CPUS: &[Column] = &[
 ];
 
 /// The columns by which tables are sorted at first.
-pub(super) const BY_INTERRUPTS: [usize; 2] = [4, 3];
+pub(super) const BY_REQUESTS: [usize; 2] = [4, 3];
 
 /// The processes.
 pub(super) fn processes(sample: &Sample) -> Table {
@@ -141,7 +141,7 @@ fn amounts(rates: &Rates) -> [Value; 6] {
     };
     [
         Value::Amount(Some(rates.flushes_per_s)),
-        Value::Amount(Some(rates.interrupts_per_s)),
+        Value::Amount(Some(rates.requests_per_s)),
         Value::Amount(rates.cpus_per_flush),
         pages,
         Value::Amount(Some(rates.sender_ms_per_s)),
@@ -211,8 +211,8 @@ impl Table {
 pub(super) fn text(sample: &Sample, width: usize) -> String {
     let mut text = totals(sample).join("\n") + "\n";
     let (mut processes, mut causes) = (processes(sample), causes(sample));
-    processes.sort(BY_INTERRUPTS[0], false);
-    causes.sort(BY_INTERRUPTS[1], false);
+    processes.sort(BY_REQUESTS[0], false);
+    causes.sort(BY_REQUESTS[1], false);
     for table in [processes, causes].iter().filter(|table| !table.rows.is_empty()) {
         text.push('\n');
         text.push_str(&table.text(width));
@@ -229,13 +229,14 @@ pub(super) fn totals(sample: &Sample) -> Vec<String> {
         records => format!(", {records} unreadable records"),
     };
     vec![
-        format!("interrupts {}/s", compact(sample.handled_per_s)),
+        format!("requests {}/s", compact(sample.handled_per_s)),
         match sample.tlb_row_per_s {
             Some(row) => format!("TLB row {}/s", compact(row)),
             None => "no TLB row".to_owned(),
         },
         format!("lost {least}{} events{unreadable}", sample.lost),
         format!("flushes {}/s", compact(sample.all.flushes_per_s)),
+        format!("interrupts {}/s", compact(sample.all.interrupts_per_s)),
         format!("senders wait {} ms/s", compact(sample.all.sender_ms_per_s)),
         format!("handlers run {} ms/s", compact(sample.all.victim_ms_per_s)),
         format!("overhead: {} of a CPU, tracing {}", percent(sample.own_time), percent(sample.tracing_time)),

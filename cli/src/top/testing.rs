@@ -3,7 +3,7 @@
 use ceasefire_linux::events::{Names, Work};
 use ceasefire_linux::live::Interval;
 use ceasefire_linux::recording::{Facts, Loss};
-use ceasefire_linux::shootdowns::{Cause, Interrupt, Sender, Shootdown, Tally, Victim};
+use ceasefire_linux::shootdowns::{Cause, Request, Sender, Shootdown, Tally, Victim};
 use std::time::Duration;
 
 use crate::top::sample::Sample;
@@ -16,7 +16,7 @@ pub(super) fn sample(cpus: u32) -> Sample {
     let mut interval = Interval {
         began_ns: 1_000_000_000,
         ended_ns: 3_000_000_000,
-        interrupts: 5_000,
+        answered: 5_000,
         tlb_row: Some(5_001),
         used: Duration::from_millis(25),
         tracing: Duration::from_millis(14),
@@ -32,7 +32,7 @@ pub(super) fn sample(cpus: u32) -> Sample {
     ] {
         for number in 0..flushes {
             let sender = (number / 7 + process) % cpus;
-            let interrupt = |place: u32| {
+            let request = |place: u32| {
                 let victim = Victim {
                     began_ns: 1_003_000 + u64::from(place.min(900)),
                     ended_ns: 1_004_000,
@@ -40,7 +40,12 @@ pub(super) fn sample(cpus: u32) -> Sample {
                     process: 900,
                     program: redis,
                 };
-                Interrupt { target: (sender + place) % cpus, sent_ns: 1_000_500, victim: Some(victim) }
+                Request {
+                    target: (sender + place) % cpus,
+                    sent_ns: 1_000_500,
+                    interrupts: place != 2,
+                    victim: Some(victim),
+                }
             };
             tally.add(&Shootdown {
                 sender: Sender { cpu: sender, thread: process, process, program },
@@ -49,7 +54,7 @@ pub(super) fn sample(cpus: u32) -> Sample {
                 work: Work::Flush,
                 cause,
                 pages,
-                interrupts: (1..=targets.min(cpus - 1)).map(interrupt).collect(),
+                requests: (1..=targets.min(cpus - 1)).map(request).collect(),
             });
         }
     }

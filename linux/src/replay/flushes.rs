@@ -28,7 +28,14 @@ impl Flushes {
     pub(super) fn new(facts: &Facts) -> Self {
         let linux = Linux::of_release(facts.release());
         let operations = Operations::new(linux.mechanism());
-        Self { frames: Frames::default(), operations, under_way: UnderWay::default(), linux, givers: Givers::default(), left_out: 0 }
+        Self {
+            frames: Frames::default(),
+            operations,
+            under_way: UnderWay::default(),
+            linux,
+            givers: Givers::default(),
+            left_out: 0,
+        }
     }
 
     /// Learns from a row that the observer knows. `ran` is the process that the row's CPU is seen to run, if that is

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use ceasefire::{
-    Batch, Bounds, Condition, CpuId, Engine, Entry, Flush, Gather, Owed, PageSize, Payment, Place, Root, Schedule,
-    TableGuard, SINGLE_PAGE_CEILING,
+    Batch, Bounds, Condition, CpuId, Engine, Entry, Flush, Gather, Owed, PageSize, Payment, Place, Root,
+    Schedule, TableGuard, SINGLE_PAGE_CEILING,
 };
 use foldhash::HashMap;
 

@@ -77,8 +77,7 @@ impl Linux {
 
     /// How it flushes.
     pub(super) fn mechanism(self) -> Mechanism {
-        let batches =
-            |what| if self.does(what) { Schedule::Batched } else { Schedule::PerPage };
+        let batches = |what| if self.does(what) { Schedule::Batched } else { Schedule::PerPage };
         Mechanism {
             reclaim: batches(Does::BatchReclaim),
             migration: batches(Does::BatchMigration),

@@ -156,8 +156,7 @@ impl Model {
             } else if !batch.is_empty() {
                 model.kernel.take(cpu, batch, time_ns);
                 let running = |cpu| model.kernel.running(cpu);
-                let passed_over =
-                    model.masks.as_ref().map(|masks| masks.passed_over(cpu, batch, running));
+                let passed_over = model.masks.as_ref().map(|masks| masks.passed_over(cpu, batch, running));
                 model.passes_over(cpu, passed_over);
             }
         });

@@ -68,11 +68,13 @@ impl Pending {
         let of_cause = self.interrupts.entry(cause).or_default();
         *of_cause += 1;
         // All that a CPU took at one time waited together.
-        let is_with =
-            |wait: &&mut Wait| taken_ns == Some(wait.until_ns) || (wait.from_ns..wait.until_ns).contains(&sent_ns);
+        let is_with = |wait: &&mut Wait| {
+            taken_ns == Some(wait.until_ns) || (wait.from_ns..wait.until_ns).contains(&sent_ns)
+        };
         if let Some(wait) = self.waits[cpu as usize].as_mut().filter(is_with) {
             // A flush that began later may have asked earlier.
-            let (first, second) = if sent_ns < wait.from_ns { (cause, wait.cause) } else { (wait.cause, cause) };
+            let (first, second) =
+                if sent_ns < wait.from_ns { (cause, wait.cause) } else { (wait.cause, cause) };
             (wait.from_ns, wait.cause) = (wait.from_ns.min(sent_ns), first);
             if let Some(of_second) = self.interrupts.get_mut(&second) {
                 *of_second -= 1;

@@ -44,9 +44,8 @@ mod tests {
     #[test]
     fn what_a_cpu_runs_is_news_once() {
         let mut cpus = Residency::new(2);
-        let told: Vec<_> = [(0, 7), (0, 7), (0, 8), (1, 7), (2, 7)]
-            .map(|(cpu, process)| cpus.runs(cpu, process))
-            .into();
+        let told: Vec<_> =
+            [(0, 7), (0, 7), (0, 8), (1, 7), (2, 7)].map(|(cpu, process)| cpus.runs(cpu, process)).into();
         let news = [Some(News::First), None, Some(News::Another), Some(News::First), None];
         assert_eq!(told, news, "there is no CPU 2");
         cpus.loses(0);

@@ -6,7 +6,7 @@ use crate::events::{Kind, Names};
 use crate::kernel::threads::Threads;
 use crate::locks::Locks;
 use crate::observer::{Observer, Sums};
-use crate::recording::{Facts, Loss, Recording, RecordingError, Row};
+use crate::recording::{Count, Facts, Loss, Recording, RecordingError, Row};
 use crate::replay::flushes::Flushes;
 use crate::replay::hardware::Asked;
 use crate::replay::mechanism::Mechanism;
@@ -103,6 +103,13 @@ pub struct Replay {
 }
 
 impl Replay {
+    /// The CPUs that the kernel asked to flush. Where its events do not tell all of them, the TLB row of
+    /// `/proc/interrupts` does, if it was read.
+    pub fn observed_requests(&self) -> u64 {
+        let row = self.facts.tlb_row.filter(|_| self.facts.counted == Count::Flushed);
+        row.unwrap_or(self.observed.asked.requests)
+    }
+
     /// The name of a process that was seen to send or to receive interrupts.
     pub fn program(&self, process: u32) -> Option<&str> {
         self.observed.totals.names.get(&process).map(|name| self.names.get(*name))

@@ -92,6 +92,9 @@ mod tests {
         assert_eq!(times(&answered), [(11, 12), (13, 13), (15, 16)]);
         let mut left = times(&answers.finish());
         left.sort_unstable();
-        assert_eq!((left.as_slice(), answers.unseen, answers.unsent), ([(14, 14), (17, 17)].as_slice(), 3, 1));
+        assert_eq!(
+            (left.as_slice(), answers.unseen, answers.unsent),
+            ([(14, 14), (17, 17)].as_slice(), 3, 1)
+        );
     }
 }

@@ -15,8 +15,8 @@ mod timeline;
 mod totals;
 mod tracker;
 
-pub use cause::Cause;
 pub(crate) use answers::{Answered, Answers};
+pub use cause::Cause;
 pub(crate) use cause::{Call, Doing};
 #[cfg(test)]
 pub(crate) use purge::DONTNEED;

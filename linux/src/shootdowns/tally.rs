@@ -162,7 +162,10 @@ mod tests {
             requests: vec![Request { target: 0, sent_ns: 200, interrupts: true, victim: None }],
         });
         let totals = tally.totals();
-        assert_eq!((totals.all.flushes, totals.all.requests, totals.all.interrupts, totals.all.pages), (5, 7, 5, 16));
+        assert_eq!(
+            (totals.all.flushes, totals.all.requests, totals.all.interrupts, totals.all.pages),
+            (5, 7, 5, 16)
+        );
         assert_eq!((totals.all.sender_ns, totals.all.victim_ns), (40, 12));
         let sum = |sums: &mut dyn Iterator<Item = Sum>| sums.fold(Sum::default(), Sum::plus);
         assert_eq!(sum(&mut totals.causes.values().copied()), totals.all);

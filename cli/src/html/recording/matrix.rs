@@ -1,4 +1,4 @@
-//! The interrupts from each CPU to each: a square is the darker the more there were.
+//! The requests from each CPU to each: a square is the darker the more there were.
 
 use ceasefire_linux::replay::Replay;
 use maud::html;
@@ -50,13 +50,13 @@ pub(super) fn figure(replayed: &Replay) -> Figure {
     let said =
         listed.iter().take(5).map(|(count, sender, victim)| format!("CPU {sender} to {victim}: {count}"));
     let description = said.collect::<Vec<_>>().join("; ");
-    let mut rows = vec![head(&["sender", "victim", "interrupts"])];
+    let mut rows = vec![head(&["sender", "victim", "requests"])];
     rows.extend(listed.iter().map(|(count, sender, victim)| {
         [*sender, *victim].map(|cpu| cpu.to_string()).into_iter().chain([count.to_string()]).collect()
     }));
     Figure {
         file: "matrix",
-        caption: html! { b { "Senders and victims." } " Observed interrupts from each CPU to each; the darkest square has " (most) "." },
+        caption: html! { b { "Senders and victims." } " Observed requests from each CPU to each; the darkest square has " (most) "." },
         legend: Vec::new(),
         title: "Interrupts from each CPU to each".to_owned(),
         description,
@@ -64,7 +64,7 @@ pub(super) fn figure(replayed: &Replay) -> Figure {
         content,
         numbers: html! {
             table {
-                thead { tr { th { "sender" } th { "victim" } th { "interrupts" } } }
+                thead { tr { th { "sender" } th { "victim" } th { "requests" } } }
                 tbody { @for (count, sender, victim) in &listed { tr {
                     th scope="row" { (sender) } td { (victim) } td { (count) }
                 } } }

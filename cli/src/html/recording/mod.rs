@@ -1,6 +1,6 @@
 //! The page of a recording: what was observed and, of a replay, what other mechanisms would have done.
 //!
-//! `timeline` draws the interrupts over time, `matrix` those from each CPU to each, and `bars` those of each mechanism.
+//! `timeline` draws the requests over time, `matrix` those from each CPU to each, and `bars` those of each mechanism.
 //! `difference` is the page of two recordings.
 
 mod bars;
@@ -11,6 +11,7 @@ mod timeline;
 pub(crate) use difference::of as difference;
 
 use ceasefire_linux::locks::Locks;
+use ceasefire_linux::recording::Count;
 use ceasefire_linux::replay::Replay;
 use maud::{html, Markup};
 
@@ -30,6 +31,7 @@ const PROCESSES: usize = 20;
 pub(crate) fn of(command: &str, name: &str, replayed: &Replay, predictions: &[Prediction]) -> String {
     let facts = &replayed.facts;
     let observed = &replayed.observed;
+    let requests = replayed.observed_requests();
     let advice = advice(replayed, predictions);
     let header = html! {
         h1 { "TLB shootdowns of " (name) }
@@ -40,8 +42,8 @@ pub(crate) fn of(command: &str, name: &str, replayed: &Replay, predictions: &[Pr
             (facts.cpus.len()) " CPUs; " (compact(facts.seconds())) " s, " (replayed.events) " events"
         }
         p {
-            (observed.interrupts) " interrupts for TLB flushes, " (compact(observed.interrupts as f64 / facts.seconds()))
-            "/s. Senders waited " (compact(observed.totals.all.sender_ns as f64 / 1e6)) " ms, handlers ran "
+            (requests) " requests to flush TLBs, " (compact(requests as f64 / facts.seconds())) "/s"
+            @if facts.counted == Count::Sent { ", by " (observed.asked.interrupts) " interrupts" } ". Senders waited " (compact(observed.totals.all.sender_ns as f64 / 1e6)) " ms, handlers ran "
             (compact(observed.totals.all.victim_ns as f64 / 1e6)) " ms."
         }
         @if let Some(misfit) = misfit(replayed, predictions) { p { strong { (misfit) } } }
@@ -68,10 +70,10 @@ pub(crate) fn of(command: &str, name: &str, replayed: &Replay, predictions: &[Pr
     document(&format!("Ceasefire: {name}"), &header, &main)
 }
 
-/// The interrupts of each mechanism in relation to those that were observed.
+/// The requests of each mechanism in relation to those that were observed.
 fn what_ifs(predictions: &[Prediction]) -> Option<Figure> {
     let bar = |prediction: &Prediction| {
-        let count = prediction.predicted.interrupts.to_string();
+        let count = prediction.predicted.asked.requests.to_string();
         Some(Bar {
             name: prediction.name.clone(),
             count,
@@ -81,22 +83,23 @@ fn what_ifs(predictions: &[Prediction]) -> Option<Figure> {
     };
     let bars: Vec<Bar> = predictions.iter().filter_map(bar).collect();
     let caption = html! {
-        b { "Other mechanisms." } " Their interrupts in relation to those observed, with the range that holds nine of "
+        b { "Other mechanisms." } " Their requests in relation to those observed, with the range that holds nine of "
         "ten. The first bar is the test of the model."
     };
-    bars::figure("what-ifs", caption, "interrupts in relation to those observed", "interrupts", &bars)
+    bars::figure("what-ifs", caption, "requests in relation to those observed", "requests", &bars)
 }
 
 fn causes(replayed: &Replay) -> Markup {
     let mut causes: Vec<_> = replayed.observed.totals.causes.iter().collect();
-    causes.sort_by_key(|(cause, sum)| (std::cmp::Reverse((sum.interrupts, sum.flushes)), **cause));
+    causes.sort_by_key(|(cause, sum)| (std::cmp::Reverse((sum.requests, sum.flushes)), **cause));
     html! {
         div.scroll { table {
             thead { tr {
-                th { "cause" } th { "flushes" } th { "interrupts" } th { "senders waited, ms" } th { "handlers ran, ms" }
+                th { "cause" } th { "flushes" } th { "requests" } th { "interrupts" } th { "senders waited, ms" } th { "handlers ran, ms" }
             } }
             tbody { @for (cause, sum) in causes { tr {
-                th scope="row" { (cause.name()) } td { (sum.flushes) } td { (sum.interrupts) }
+                th scope="row" { (cause.name()) } td { (sum.flushes) } td { (sum.requests) }
+                td { @if replayed.facts.counted == Count::Sent { (sum.interrupts) } }
                 td { (compact(sum.sender_ns as f64 / 1e6)) } td { (compact(sum.victim_ns as f64 / 1e6)) }
             } } }
         } }
@@ -128,13 +131,13 @@ fn waits(replayed: &Replay) -> Markup {
     }
 }
 
-/// The interrupts in parts, observed and of each prediction.
+/// The requests in parts, observed and of each prediction.
 fn division(replayed: &Replay, predictions: &[Prediction], by: By) -> Markup {
     let rows: Vec<(Part, Vec<u64>)> = parts(replayed, predictions, by).into_iter().take(PROCESSES).collect();
     html! {
         div.scroll { table {
             thead { tr {
-                th { "interrupts by" } th { "observed" } @for prediction in predictions { th { (prediction.name) } }
+                th { "requests by" } th { "observed" } @for prediction in predictions { th { (prediction.name) } }
             } }
             tbody { @for (part, counts) in rows { tr {
                 th scope="row" { (part.name(replayed)) } @for count in counts { td { (count) } }

@@ -42,7 +42,7 @@ pub(super) fn figure(replayed: &Replay) -> Option<Figure> {
     let x = Scale::until(replayed.facts.seconds() * times, LEFT, RIGHT);
     let label = format!("time, {unit}");
     let frame = |y: &Scale| {
-        html! { (vertical(y, "interrupts per second")) (horizontal(&x, BOTTOM, &label, compact)) }
+        html! { (vertical(y, "requests per second")) (horizontal(&x, BOTTOM, &label, compact)) }
     };
     let mut rows = vec![head(&["cause", "time_s", "per_s"])];
     for (cause, counts) in &causes {
@@ -51,7 +51,7 @@ pub(super) fn figure(replayed: &Replay) -> Option<Figure> {
     }
     Some(Figure {
         file: "timeline",
-        caption: html! { b { "Over time." } " Observed interrupts per second by cause." },
+        caption: html! { b { "Over time." } " Observed requests per second by cause." },
         numbers: html! {
             table {
                 thead { tr { th { "cause" } th { "mean, 1/s" } th { "most, 1/s" } } }
