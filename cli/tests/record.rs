@@ -103,7 +103,7 @@ fn the_end_of_the_program_ends_its_recording() {
     assert_eq!((&summary["lost"], &summary["light"]), (&0.into(), &false.into()), "{summary}");
     let waits = summary["locks"].as_array();
     assert_eq!(waits.is_some(), Recording::open(output.as_ref()).expect("a recording").facts().tells_waits());
-    let names = ["interrupts", "overhead", "duration_s"];
+    let names = ["requests", "interrupts", "overhead", "duration_s"];
     assert!(names.iter().all(|name| summary[name].as_f64().is_some_and(|value| value >= 0.0)), "{summary}");
 
     // While tracing began, not every kind of events was recorded: those are no part of it. A reader would move them to

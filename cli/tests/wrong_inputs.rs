@@ -380,7 +380,7 @@ fn files_of_other_programs_are_imported_or_refused() {
         let output = ceasefire(&run);
         let text = String::from_utf8(output.stdout).expect("UTF-8");
         assert!(output.status.success(), "{text}");
-        assert!(text.contains("  madvise: 50 interrupts of 50 flushes"), "{text}");
+        assert!(text.contains("  madvise: 50 requests of 50 flushes"), "{text}");
         let absent = format!("not in a {kind} file: the TLB row of /proc/interrupts");
         assert!(text.contains(&absent) && text.contains("does not have"), "{text}");
         let output = ceasefire(&[&run[..], &["--json", "-"]].concat());

@@ -121,7 +121,8 @@ impl Hardware {
         for count in [&self.requests, &self.sent[sender.index()], &self.received[target.index()]] {
             more(count);
         }
-        self.pending.borrow_mut().ask(target.index() as u32, self.cause.get(), self.now_ns.get());
+        let (sender, target) = (sender.index() as u32, target.index() as u32);
+        self.pending.borrow_mut().ask(sender, target, self.cause.get(), self.now_ns.get());
     }
 
     /// The next requests are made for a cause.

@@ -22,12 +22,14 @@ pub(super) struct Answer {
 }
 
 /// A stretch of time for which requests wait on a CPU.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Wait {
     from_ns: u64,
     until_ns: u64,
     /// The cause of the first of them, which interrupted the CPU.
     cause: Cause,
+    /// The CPUs that sent them.
+    senders: Vec<u32>,
 }
 
 /// The requests that wait.
@@ -58,7 +60,7 @@ impl Pending {
     }
 
     /// A CPU is asked.
-    pub(super) fn ask(&mut self, cpu: u32, cause: Cause, now_ns: u64) {
+    pub(super) fn ask(&mut self, sender: u32, cpu: u32, cause: Cause, now_ns: u64) {
         if self.waits.len() <= cpu as usize {
             self.waits.resize(cpu as usize + 1, None);
         }
@@ -67,11 +69,14 @@ impl Pending {
         let taken_ns = answer.and_then(|answer| answer.taken_ns);
         let of_cause = self.interrupts.entry(cause).or_default();
         *of_cause += 1;
-        // All that a CPU took at one time waited together.
+        // All that a CPU took at one time waited together. A sender waits for its answers, so its next request does not.
         let is_with = |wait: &&mut Wait| {
-            taken_ns == Some(wait.until_ns) || (wait.from_ns..wait.until_ns).contains(&sent_ns)
+            let together =
+                taken_ns == Some(wait.until_ns) || (wait.from_ns..wait.until_ns).contains(&sent_ns);
+            together && !wait.senders.contains(&sender)
         };
         if let Some(wait) = self.waits[cpu as usize].as_mut().filter(is_with) {
+            wait.senders.push(sender);
             // A flush that began later may have asked earlier.
             let (first, second) =
                 if sent_ns < wait.from_ns { (cause, wait.cause) } else { (wait.cause, cause) };
@@ -83,7 +88,7 @@ impl Pending {
         }
         let average_ns = self.took_ns / self.took.max(1);
         let until_ns = taken_ns.unwrap_or_else(|| sent_ns.saturating_add(average_ns));
-        self.waits[cpu as usize] = Some(Wait { from_ns: sent_ns, until_ns, cause });
+        self.waits[cpu as usize] = Some(Wait { from_ns: sent_ns, until_ns, cause, senders: vec![sender] });
     }
 
     /// The interrupts so far.
@@ -101,9 +106,9 @@ mod tests {
     }
 
     /// Asks a CPU, and tells whether it is interrupted.
-    fn ask(pending: &mut Pending, cpu: u32, now_ns: u64) -> bool {
+    fn ask(pending: &mut Pending, sender: u32, cpu: u32, now_ns: u64) -> bool {
         let before = pending.total();
-        pending.ask(cpu, Cause::Munmap, now_ns);
+        pending.ask(sender, cpu, Cause::Munmap, now_ns);
         pending.total() > before
     }
 
@@ -111,25 +116,32 @@ mod tests {
     fn a_request_that_comes_while_another_waits_does_not_interrupt() {
         let mut pending = Pending::default();
         pending.tell(&[answer(1, 100, Some(140)), answer(2, 110, None)]);
-        assert!(ask(&mut pending, 1, 99) && ask(&mut pending, 2, 99));
+        assert!(ask(&mut pending, 0, 1, 99) && ask(&mut pending, 0, 2, 99));
         pending.tell(&[]);
-        assert!(!ask(&mut pending, 1, 139) && ask(&mut pending, 1, 140));
+        assert!(!ask(&mut pending, 3, 1, 139) && ask(&mut pending, 3, 1, 140));
         // The average of the answers so far is 40.
-        assert!(!ask(&mut pending, 2, 149) && ask(&mut pending, 2, 150));
-        assert!(!ask(&mut pending, 1, 179) && ask(&mut pending, 1, 180));
+        assert!(!ask(&mut pending, 3, 2, 149) && ask(&mut pending, 3, 2, 150));
+        assert!(!ask(&mut pending, 4, 1, 179) && ask(&mut pending, 4, 1, 180));
+    }
+
+    #[test]
+    fn a_sender_waits_before_it_asks_again() {
+        let mut pending = Pending::default();
+        pending.tell(&[answer(1, 100, Some(140))]);
+        assert!(ask(&mut pending, 0, 1, 99) && ask(&mut pending, 0, 1, 99));
     }
 
     #[test]
     fn requests_that_were_sent_the_other_way_round_are_told_apart() {
         let mut pending = Pending::default();
         pending.tell(&[answer(1, 200, Some(240))]);
-        assert!(ask(&mut pending, 1, 100));
+        assert!(ask(&mut pending, 0, 1, 100));
         pending.tell(&[answer(1, 150, Some(160))]);
-        assert!(ask(&mut pending, 1, 120), "it was taken before the other was sent");
+        assert!(ask(&mut pending, 3, 1, 120), "it was taken before the other was sent");
         pending.tell(&[answer(2, 200, Some(240))]);
-        assert!(ask(&mut pending, 2, 100));
+        assert!(ask(&mut pending, 0, 2, 100));
         pending.tell(&[answer(2, 150, Some(240))]);
-        pending.ask(2, Cause::Madvise, 120);
+        pending.ask(3, 2, Cause::Madvise, 120);
         assert_eq!(
             [Cause::Munmap, Cause::Madvise].map(|cause| pending.interrupts[&cause]),
             [2, 1],
