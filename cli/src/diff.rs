@@ -1,6 +1,5 @@
 //! `ceasefire diff`: whether two recordings differ, and in what.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use ceasefire_linux::difference::{differences, Difference, Figure, Profile};
@@ -17,7 +16,7 @@ use crate::output::distinct::distinct;
 use crate::output::replacement::Place;
 use crate::output::text::{self, Text};
 use crate::replay::prediction::range;
-use crate::results::difference_name;
+use crate::results::{difference_name, difference_remarks};
 use crate::tables::grid::{wrapped, Column, Grid};
 use crate::terminal;
 
@@ -42,6 +41,12 @@ pub(crate) fn run(arguments: &DiffArguments) -> Done {
         read.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
     };
     let (one, other) = (profile(one)?, profile(other)?);
+    if Figure::TOTALS.iter().all(|figure| !figure.is_compared(&one, &other)) {
+        let remarks = difference_remarks(&one, &other).join("; ");
+        return Err(Failure::Input(format!(
+            "the two recordings have nothing that both count alike: {remarks}"
+        )));
+    }
     let found = differences(&one, &other);
     let page = html.map_or(Ok(()), |place| {
         let recordings = [(names[0].as_str(), &one), (names[1].as_str(), &other)];
@@ -51,7 +56,8 @@ pub(crate) fn run(arguments: &DiffArguments) -> Done {
     Failure::both(page, text::write(json, || json_of(&one, &other, &found), words))
 }
 
-/// The figures as a table, and remarks on the recordings. A table that is too wide loses the ranges, never the verdicts.
+/// The figures as a table, and remarks on the recordings. A table that is too wide loses the ranges and the ends of names,
+/// never the verdicts.
 fn words(one: &Profile, other: &Profile, found: &[Difference], width: usize) -> String {
     let mut grid = Grid::new(&[
         Column::words("", 0),
@@ -84,39 +90,14 @@ fn words(one: &Profile, other: &Profile, found: &[Difference], width: usize) -> 
     largest(|figure| matches!(figure, Figure::OfLock(..)), LOCKS).for_each(row);
     let mut text = grid.text(width);
     text.push('\n');
-    let note = "Below the totals: interrupts/s by cause, then by process, then waits for locks. 'differs': the \
+    let note = "Below the totals, if compared: interrupts/s by cause, by process, and waits for locks. 'differs': the \
                 ratio's range does not hold 1. The range is of one recording each; a difference between two runs may \
                 also be one of chance.";
     text.push_str(&wrapped(note, width).join("\n"));
     text.push('\n');
-    for (which, profile) in [("first", one), ("second", other)] {
-        if (one.tells_causes() || other.tells_causes()) && !profile.tells_causes() {
-            let _ = writeln!(
-                text,
-                "the {which} recording does not tell what led to interrupts: causes are not compared"
-            );
-        }
-        let another_tells = one.facts.tells_waits() || other.facts.tells_waits();
-        if another_tells && !profile.facts.tells_waits() {
-            let _ = writeln!(
-                text,
-                "the {which} recording has no events lock:*: waits for locks are not compared"
-            );
-        }
-        if let Some(kind) = profile.facts.imported {
-            let _ = writeln!(
-                text,
-                "the {which} recording is imported from a {} file: not compared with /proc/interrupts",
-                kind.name()
-            );
-        }
-        if !profile.lost.is_none() {
-            let _ = writeln!(
-                text,
-                "the {which} recording lacks {} events and {} rows",
-                profile.lost.events, profile.lost.unreadable
-            );
-        }
+    for remark in difference_remarks(one, other) {
+        text.push_str(&wrapped(&remark, width).join("\n"));
+        text.push('\n');
     }
     text
 }
@@ -125,6 +106,8 @@ fn json_of(one: &Profile, other: &Profile, found: &[Difference]) -> Value {
     let row = |difference: &Difference| {
         let (figure, of) = match &difference.figure {
             Figure::Flushes => ("flushes_per_s", None),
+            Figure::Asked => ("flushes_that_asked_per_s", None),
+            Figure::Answered => ("flushes_for_others_per_s", None),
             Figure::Interrupts => ("interrupts_per_s", None),
             Figure::SenderNs => ("sender_ns_per_s", None),
             Figure::VictimNs => ("victim_ns_per_s", None),
@@ -151,6 +134,7 @@ fn json_of(one: &Profile, other: &Profile, found: &[Difference]) -> Value {
         "ceasefire": env!("CARGO_PKG_VERSION"),
         "first": one.facts,
         "second": other.facts,
+        "remarks": difference_remarks(one, other),
         "differences": found.iter().map(row).collect::<Vec<_>>(),
     })
 }
@@ -168,9 +152,12 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../linux/recordings/madvise.parquet");
         let profile = Recording::open(path.as_ref()).and_then(|mut recording| Profile::of(&mut recording));
         let profile = profile.expect("a recording");
-        let found: Vec<Difference> = [Cause::Mprotect, Cause::ProcessMadvise, Cause::NumaBalancing]
-            .map(|cause| Difference {
-                figure: Figure::OfLock(LockKind::SleepWrite, cause),
+        let of_lock = Figure::OfLock(LockKind::PerCpuRead, Cause::NumaBalancing);
+        let long =
+            Figure::OfProgram("percpu rwsem of a program whose name takes more than a whole line".into());
+        let found: Vec<Difference> = [Figure::OfLock(LockKind::SleepWrite, Cause::Mprotect), of_lock, long]
+            .map(|figure| Difference {
+                figure,
                 rates: [123.4e6, 1_234.5e6],
                 ratio: Some(10.0),
                 spread: Some(Spread { low: 9.123, high: 11.21 }),
@@ -179,10 +166,12 @@ mod tests {
         let told = |width| words(&profile, &profile, &found, width);
         for width in [40, 60, 80, 120] {
             let text = told(width);
-            let rows: Vec<&str> = text.lines().filter(|line| line.contains("rwsem")).collect();
-            assert_eq!(rows.len(), 3, "{text}");
-            assert!(rows.iter().all(|row| row.contains(" differs")), "{width}: {text}");
+            let rows: Vec<&str> = text.lines().filter(|line| line.contains(" differs")).collect();
+            assert!(
+                rows.len() == 3 && rows.iter().all(|row| row.chars().count() <= width),
+                "{width}: {text}"
+            );
         }
-        assert!(!told(80).contains("9.12") && told(120).contains("9.12"), "{}", told(120));
+        assert!(!told(80).contains("9.12") && told(140).contains("9.12"), "{}", told(140));
     }
 }

@@ -39,6 +39,7 @@ pub(crate) fn json_of<W>(recorded: &Recorded<W>, file: &str) -> serde_json::Valu
         "unreadable": facts.lost.unreadable,
         "overhead": facts.overhead,
         "locks": locks::json_of(locks, names, facts),
+        "idle_waits": locks::idle_json(locks, facts),
     })
 }
 
@@ -143,10 +144,13 @@ fn waits<W>(recorded: &Recorded<W>, text: &mut String) {
         Some(locks) => {
             let rows = locks.rows();
             if !rows.is_empty() {
-                text.push_str("waits for locks, the longest in all first:\n");
+                let _ = writeln!(text, "waits for locks, {}:", locks::ORDER);
             }
             for row in rows.iter().take(SHOWN) {
                 let _ = writeln!(text, "  {}", locks::line(row, names, facts));
+            }
+            if let Some(idle) = locks::idle(locks.idle) {
+                let _ = writeln!(text, "{idle}");
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The width of the terminal, and the lines that fit it.
 
-use std::io::{stdout, IsTerminal as _};
+use std::env;
+use std::io::stdout;
 
 use terminal_size::{terminal_size_of, Width};
 use textwrap::{Options, WordSplitter};
@@ -10,12 +11,11 @@ const USUAL: usize = 80;
 /// The least width that tables have room for.
 const LEAST: usize = 40;
 
-/// The width for text on standard output.
+/// The width for text on standard output: that of the variable COLUMNS, or else the terminal's.
 pub(crate) fn width() -> usize {
-    if !stdout().is_terminal() {
-        return USUAL;
-    }
-    terminal_size_of(stdout()).map_or(USUAL, |(Width(width), _)| usize::from(width).max(LEAST))
+    let asked = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let of_terminal = || terminal_size_of(stdout()).map(|(Width(width), _)| usize::from(width));
+    asked.filter(|width| *width > 0).or_else(of_terminal).map_or(USUAL, |width| width.max(LEAST))
 }
 
 /// How text is broken into lines: between words, and never within a name such as `1-socket`. The first line begins with

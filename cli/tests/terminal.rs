@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 
 use rustix::fs::{open, Mode, OFlags};
@@ -28,6 +28,11 @@ fn terminal(columns: u16) -> io::Result<(File, OwnedFd)> {
 
 /// The text that the command shows on a terminal with that many columns.
 fn shown(columns: u16, arguments: &[&str]) -> String {
+    shown_by(command(), columns, arguments)
+}
+
+/// The same of a command with variables of its own.
+fn shown_by(mut command: Command, columns: u16, arguments: &[&str]) -> String {
     let (mut own, program) = terminal(columns).expect("Linux gives a terminal");
     let reader = thread::spawn(move || {
         let (mut text, mut part) = (Vec::new(), [0; 4096]);
@@ -38,7 +43,6 @@ fn shown(columns: u16, arguments: &[&str]) -> String {
         String::from_utf8(text).expect("UTF-8").replace("\r\n", "\n")
     });
     // Colours are no characters.
-    let mut command = command();
     command.args(arguments).env("NO_COLOR", "1").stdin(Stdio::null());
     let child = command.stdout(Stdio::from(program)).stderr(Stdio::piped()).spawn();
     // Its copy of the terminal's end would keep the reader waiting.
@@ -128,4 +132,25 @@ fn a_narrow_terminal_gets_what_fits_into_40_columns() {
         let text = shown(40, arguments);
         assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
     }
+}
+
+#[test]
+fn the_variable_columns_is_the_width_on_a_terminal_and_in_a_file() {
+    let asked = |columns: &str| {
+        let mut command = command();
+        command.env("COLUMNS", columns);
+        command
+    };
+    let in_file = |columns| {
+        let output = asked(columns).arg("list").output().expect("the built command starts");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    for columns in ["60", "120"] {
+        let width = columns.parse().expect("a number");
+        let widest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        let text = in_file(columns);
+        assert!((width - 15..=width).contains(&widest(&text)), "{text}");
+        assert_eq!(shown_by(asked(columns), 80, &["list"]), text);
+    }
+    assert_eq!(in_file("wide"), shown(80, &["list"]));
 }

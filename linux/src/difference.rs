@@ -2,14 +2,15 @@
 //!
 //! The time of each recording is divided into parts. A figure of one, a rate, is compared with that of the other by
 //! drawing parts of both at random: see [`crate::spread`]. Two rates differ if 1 lies outside the range of their ratio.
+//! A figure is compared only if both recordings count it alike: see [`Figure::is_compared`].
 
 use std::collections::BTreeMap;
 
 use crate::events::{Kind, LockKind, Names};
 use crate::kernel::threads::Threads;
-use crate::locks::Wait;
+use crate::locks::{Wait, WaitSum};
 use crate::observer::{Observer, Sink};
-use crate::recording::{Facts, Loss, Recording, RecordingError};
+use crate::recording::{Count, Facts, Loss, Recording, RecordingError};
 use crate::shootdowns::{Cause, Shootdown, Tally};
 use crate::spread::{of_independent, Spread};
 
@@ -21,6 +22,10 @@ pub const PARTS: usize = 20;
 pub enum Figure {
     /// Flushes that asked other CPUs.
     Flushes,
+    /// Flushes that asked other CPUs, as `tlb:tlb_flush` tells them.
+    Asked,
+    /// Flushes of CPUs that another one asked, as `tlb:tlb_flush` tells them.
+    Answered,
     /// Interrupts.
     Interrupts,
     /// The time for which senders waited, in nanoseconds.
@@ -40,11 +45,34 @@ pub enum Figure {
 }
 
 impl Figure {
-    fn is_told_by(&self, profile: &Profile) -> bool {
+    /// The figures that are of no part: if none of them is compared, nothing is.
+    pub const TOTALS: [Self; 8] = [
+        Self::Flushes,
+        Self::Asked,
+        Self::Answered,
+        Self::Interrupts,
+        Self::SenderNs,
+        Self::VictimNs,
+        Self::Waits,
+        Self::WaitNs,
+    ];
+
+    /// Whether both recordings count it, and alike.
+    ///
+    /// - Interrupts, with their times and who sent them, need the events `csd:*`, which kernels before Linux 6.4 do not
+    ///   have. Flushes as `tlb:tlb_flush` tells them stand in for them.
+    /// - With `tlb:tlb_flush`, a flush counts even if it interrupts no CPU, and its sender waits from that event on.
+    ///   Light recordings do not have it.
+    /// - Causes and waits have events of their own.
+    pub fn is_compared(&self, one: &Profile, other: &Profile) -> bool {
+        let both = |tells: fn(&Profile) -> bool| tells(one) && tells(other);
+        let sent = both(Profile::tells_interrupts);
         match self {
-            Self::Waits | Self::WaitNs | Self::OfLock(..) => profile.facts.tells_waits(),
-            Self::OfCause(_) => profile.tells_causes(),
-            _ => true,
+            Self::Flushes | Self::SenderNs => sent && one.tells_flushes() == other.tells_flushes(),
+            Self::Asked | Self::Answered => !sent && both(Profile::tells_flushes),
+            Self::Interrupts | Self::VictimNs | Self::OfProgram(_) => sent,
+            Self::OfCause(_) => sent && both(Profile::tells_causes),
+            Self::Waits | Self::WaitNs | Self::OfLock(..) => both(|profile| profile.facts.tells_waits()),
         }
     }
 }
@@ -56,6 +84,8 @@ pub struct Profile {
     pub facts: Facts,
     /// What it lacks.
     pub lost: Loss,
+    /// The waits that are [idle](Wait::is_idle). They are in no figure.
+    pub idle: WaitSum,
     /// Whether it has the kernel functions that led to interrupts.
     has_stacks: bool,
     figures: BTreeMap<Figure, [u64; PARTS]>,
@@ -84,7 +114,8 @@ impl Difference {
 impl Profile {
     /// No figures yet.
     fn new(facts: Facts) -> Self {
-        Self { facts, lost: Loss::default(), has_stacks: false, figures: BTreeMap::new() }
+        let (lost, idle) = (Loss::default(), WaitSum::default());
+        Self { facts, lost, idle, has_stacks: false, figures: BTreeMap::new() }
     }
 
     /// The figures of a recording.
@@ -97,12 +128,25 @@ impl Profile {
         let mut names = Names::default();
         let mut has_stacks = false;
         recording.each::<RecordingError>(&mut names, |row, names| {
+            if Count::Flushed.counts(&row.event.kind) {
+                observer.sink.add(row.event.time_ns, [(Figure::Answered, 1)]);
+            }
             has_stacks |= matches!(row.event.kind, Kind::Stack { .. });
             observer.add(&row, names);
             Ok(())
         })?;
         let (sums, threads) = observer.finish();
         Ok(Self { lost: recording.lost(), has_stacks, ..sums.named(&threads, &names) })
+    }
+
+    /// Whether it tells interrupts.
+    pub fn tells_interrupts(&self) -> bool {
+        self.facts.counted == Count::Sent
+    }
+
+    /// Whether it tells flushes, beside interrupts or without them.
+    pub fn tells_flushes(&self) -> bool {
+        self.facts.has_event("tlb:tlb_flush")
     }
 
     /// Whether it tells causes: by events or by the kernel's functions.
@@ -141,7 +185,12 @@ impl Sums {
         let mut programs = self.tally.totals().names;
         threads.name(&mut programs);
         for (process, parts) in self.processes {
-            let program = programs.get(&process).map(|name| names.get(*name)).unwrap_or_default();
+            let program = match programs.get(&process) {
+                // The kernel's own threads have a name each.
+                _ if process == 0 => "kernel",
+                Some(name) => names.get(*name),
+                None => "",
+            };
             let sums = self.profile.figures.entry(Figure::OfProgram(program.to_owned())).or_default();
             for (sum, interrupts) in sums.iter_mut().zip(parts) {
                 *sum += interrupts;
@@ -158,6 +207,8 @@ impl Sink for Sums {
         let interrupts = shootdown.requests.len() as u64;
         let figures = [
             (Figure::Flushes, 1),
+            // That event tells the pages.
+            (Figure::Asked, shootdown.pages.is_some().into()),
             (Figure::Interrupts, interrupts),
             (Figure::SenderNs, shootdown.sender_ns()),
             (Figure::VictimNs, shootdown.victim_ns()),
@@ -169,18 +220,22 @@ impl Sink for Sums {
     }
 
     fn wait(&mut self, wait: &Wait) {
+        if wait.is_idle() {
+            self.profile.idle.add(wait);
+            return;
+        }
         let of_lock = Figure::OfLock(wait.kind, wait.cause);
         self.add(wait.began_ns, [(Figure::Waits, 1), (Figure::WaitNs, wait.ns()), (of_lock, wait.ns())]);
     }
 }
 
-/// Compares the figures of two recordings: every figure that one of them has. Causes and waits are compared if both tell
-/// them.
+/// Compares the figures of two recordings: every figure that one of them has, and that [both count
+/// alike](Figure::is_compared).
 pub fn differences(one: &Profile, other: &Profile) -> Vec<Difference> {
     let mut figures: Vec<&Figure> = one.figures.keys().chain(other.figures.keys()).collect();
     figures.sort();
     figures.dedup();
-    figures.retain(|figure| [one, other].iter().all(|profile| figure.is_told_by(profile)));
+    figures.retain(|figure| figure.is_compared(one, other));
     let compare = |figure: &Figure| {
         let parts = [one, other].map(|profile| profile.figures.get(figure).copied().unwrap_or_default());
         let seconds = [one, other].map(|profile| profile.facts.seconds());
@@ -233,9 +288,44 @@ mod tests {
         let events = events.iter().map(|event| (*event).to_owned()).collect();
         let facts = Facts { ended_ns: 1_000_000_000, events, ..Facts::default() };
         let of_lock = Figure::OfLock(LockKind::SleepWrite, Cause::Munmap);
+        let of_cause = Figure::OfCause(Cause::Munmap);
         let figures =
-            [Figure::Interrupts, Figure::Waits, Figure::WaitNs, Figure::OfCause(Cause::Munmap), of_lock];
-        Profile { figures: figures.map(|of| (of, noisy(9))).into(), ..Profile::new(facts) }
+            Figure::TOTALS.into_iter().chain([of_cause, Figure::OfProgram("program".into()), of_lock]);
+        Profile { figures: figures.map(|of| (of, noisy(9))).collect(), ..Profile::new(facts) }
+    }
+
+    /// What of it is compared with another one.
+    fn compared(one: &Profile, other: &Profile) -> Vec<Figure> {
+        differences(one, other).into_iter().map(|difference| difference.figure).collect()
+    }
+
+    const CALLS: &str = "syscalls:sys_enter_munmap";
+    const FLUSH: &str = "tlb:tlb_flush";
+
+    #[test]
+    fn flushes_are_not_compared_with_requests() {
+        let with = of_events(&[FLUSH, CALLS]);
+        let mut before = with.clone();
+        before.facts.counted = Count::Flushed;
+        let alike = [Figure::Asked, Figure::Answered];
+        assert_eq!(compared(&with, &before), alike);
+        assert_eq!(compared(&before, &with), alike);
+        assert_eq!(compared(&before, &before), alike);
+        let light = of_events(&[]);
+        assert_eq!(compared(&light, &before), []);
+        assert!(Figure::TOTALS.iter().all(|figure| !figure.is_compared(&light, &before)));
+    }
+
+    #[test]
+    fn a_light_recording_and_a_full_one_have_interrupts_alike() {
+        let (light, full) = (of_events(&[]), of_events(&[FLUSH, CALLS]));
+        let alike = [Figure::Interrupts, Figure::VictimNs, Figure::OfProgram("program".into())];
+        assert_eq!(compared(&light, &full), alike);
+        assert_eq!(compared(&full, &light), alike);
+        for same in [light, full] {
+            let found = compared(&same, &same);
+            assert!(found.contains(&Figure::Flushes) && found.contains(&Figure::SenderNs), "{found:?}");
+        }
     }
 
     #[test]
@@ -243,19 +333,23 @@ mod tests {
         let waits = |tells: bool| {
             of_events(if tells { &["lock:contention_begin", "lock:contention_end"] } else { &[] })
         };
-        let count = |one, other| differences(&waits(one), &waits(other)).len();
-        assert_eq!((count(true, true), count(true, false), count(false, true)), (4, 1, 1));
+        let of_lock = Figure::OfLock(LockKind::SleepWrite, Cause::Munmap);
+        let has = |one, other| {
+            let found = compared(&waits(one), &waits(other));
+            [&Figure::Waits, &Figure::WaitNs, &of_lock].map(|figure| found.contains(figure))
+        };
+        assert_eq!(
+            [has(true, true), has(true, false), has(false, true)],
+            [[true; 3], [false; 3], [false; 3]]
+        );
     }
 
     #[test]
     fn causes_are_compared_if_both_recordings_tell_them() {
-        let light = || of_events(&["csd:csd_queue_cpu", "tlb:tlb_flush", "sched:sched_process_exit"]);
-        let full = || of_events(&["csd:csd_queue_cpu", "syscalls:sys_enter_munmap"]);
+        let (light, full) = (|| of_events(&[]), || of_events(&[FLUSH, CALLS]));
         let with_stacks = || Profile { has_stacks: true, ..light() };
-        let compares = |one, other| {
-            let found = differences(&one, &other);
-            found.iter().any(|difference| matches!(difference.figure, Figure::OfCause(_)))
-        };
+        let compares =
+            |one, other| compared(&one, &other).iter().any(|figure| matches!(figure, Figure::OfCause(_)));
         assert!(!compares(full(), light()) && !compares(light(), full()) && !compares(light(), light()));
         assert!(compares(full(), full()) && compares(full(), with_stacks()));
     }

@@ -264,6 +264,18 @@ fn without_switches_calls_are_shown_and_threads_are_not() {
 }
 
 #[test]
+fn a_shootdown_has_the_name_of_its_process() {
+    let mut script = Script::new();
+    let (site, first) = (script.name(), script.names.add("first"));
+    script.at(90, 0, 7, Kind::ThreadNamed { thread: 7, name: first });
+    script.at(100, 0, 10, Kind::Sent { target: 1, work: Work::Flush, call: 5, site });
+    script.at(110, 1, 11, Kind::HandlerEnded { work: Work::Flush, call: 5 });
+    let trace = script.traced(&[SWITCHES]);
+    let shootdown = trace.slices.iter().find(|slice| slice.name == "shootdown").expect("a shootdown");
+    assert_eq!(shootdown.arguments["program"], "first");
+}
+
+#[test]
 fn a_shootdown_lasts_from_its_first_interrupt_to_the_end_of_its_last_handler() {
     let mut script = Script::new();
     let site = script.name();

@@ -259,6 +259,7 @@ fn json_of(replayed: &Replay, predictions: &[Prediction]) -> Value {
             "sent": cpus(By::Sender, 0),
             "received": cpus(By::Victim, 0),
             "locks": locks::json_of(&observed.locks, &replayed.names, &replayed.facts),
+            "idle_waits": locks::idle_json(&observed.locks, &replayed.facts),
         },
         "predicted": predicted.collect::<Vec<_>>(),
         "misfit": misfit(replayed, predictions),

@@ -15,7 +15,7 @@ mod summary;
 pub(crate) use case::{cases, distinction, Case};
 pub(crate) use conditions::{conditions, seeds};
 pub(crate) use costs::costs;
-pub(crate) use difference::difference_name;
+pub(crate) use difference::{difference_name, difference_remarks};
 pub(crate) use drawn::{Influence, Interval, Intervals, Number, Prediction, Sensitivity, Sure};
 pub(crate) use own::{Mechanism, Own, Speed};
 pub(crate) use own_machine::of_own_machine;

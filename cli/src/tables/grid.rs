@@ -1,7 +1,8 @@
 //! A table of text that fits a given width.
 //!
 //! Rows stand under headings that may be as wide as the whole table, so that no column needs room for long names. A
-//! table that is too wide leaves out whole columns, the least important first.
+//! table that is too wide leaves out whole columns, the least important first, and then shortens the names in its first
+//! one.
 
 use std::borrow::Cow;
 
@@ -27,6 +28,9 @@ impl Column {
         Self { head, is_number: true, rank }
     }
 }
+
+/// The width of the first column, in characters, below which its names are not shortened.
+const NAMES: usize = 12;
 
 #[derive(Debug)]
 enum Line {
@@ -58,16 +62,21 @@ impl Grid {
         self.lines.push(Line::Row(cells));
     }
 
-    /// The table as text, at most `width` characters wide if the columns of rank 0 are. Columns without any cell are
-    /// left out.
+    /// The table as text, at most `width` characters wide if the columns of rank 0 are with a first one of [`NAMES`].
+    /// Columns without any cell are left out.
     pub(crate) fn text(&self, width: usize) -> String {
-        let widths: Vec<usize> = (0..self.columns.len()).map(|column| self.width_of(column)).collect();
+        let mut widths: Vec<usize> = (0..self.columns.len()).map(|column| self.width_of(column)).collect();
         let sizes: Vec<(usize, u8)> =
             widths.iter().zip(&self.columns).map(|(width, column)| (*width, column.rank)).collect();
         let shown = fitting(&sizes, width);
+        let total = shown.iter().map(|&column| widths[column] + 1).sum::<usize>();
+        if let Some(&first) = shown.first() {
+            let left = widths[first].saturating_sub(total.saturating_sub(width + 1));
+            widths[first] = widths[first].min(left.max(NAMES));
+        }
         let line = |cells: &dyn Fn(usize) -> String| {
             let padded = shown.iter().map(|&column| {
-                let (cell, width) = (cells(column), widths[column]);
+                let (cell, width) = (shortened(cells(column), widths[column]), widths[column]);
                 if self.columns[column].is_number {
                     format!("{cell:>width$}")
                 } else {
@@ -76,7 +85,10 @@ impl Grid {
             });
             padded.collect::<Vec<_>>().join(" ").trim_end().to_owned()
         };
-        let mut lines = vec![line(&|column| self.columns[column].head.to_owned())];
+        let mut lines = Vec::new();
+        if !shown.is_empty() {
+            lines.push(line(&|column| self.columns[column].head.to_owned()));
+        }
         for row in &self.lines {
             match row {
                 Line::Row(cells) => lines.push(line(&|column| cells[column].clone())),
@@ -111,6 +123,14 @@ pub(crate) fn fitting(columns: &[(usize, u8)], width: usize) -> Vec<usize> {
         };
     }
     shown
+}
+
+/// A text of at most `width` characters: an ellipsis stands for the rest.
+fn shortened(text: String, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        Some(_) => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+        None => text,
+    }
 }
 
 /// The lines of a text, broken between words. All but the first are indented.
@@ -151,17 +171,41 @@ mod tests {
     }
 
     #[test]
+    fn a_table_without_rows_has_no_heads() {
+        let mut grid = Grid::new(&[Column::words("", 0), Column::numbers("median", 0)]);
+        grid.heading("nothing");
+        assert_eq!(grid.text(80), "nothing\n");
+    }
+
+    #[test]
     fn a_narrow_table_leaves_out_the_least_important_columns() {
         assert!(grid().text(27).contains("predicted") && !grid().text(27).contains("1.05"));
         assert!(!grid().text(17).contains("predicted") && grid().text(17).contains("1.52"));
     }
 
+    #[test]
+    fn a_table_that_is_still_too_wide_shortens_its_names() {
+        let mut grid = grid();
+        grid.row(["  a name of many words".into(), "1.25".into()]);
+        assert_eq!(
+            grid.text(24),
+            "                  median\n\
+             elapsed time, s\n\
+             \x20 per-page          1.52\n\
+             \x20 batched            1.1\n\
+             \x20 a name of many…   1.25\n"
+        );
+        // A name keeps so much.
+        assert!(grid.text(5).contains("  a name of…   1.25\n"), "{}", grid.text(5));
+    }
+
     proptest! {
         #[test]
         fn no_line_is_wider_than_asked_for(
-            width in 17_usize..120, headings in prop::collection::vec("([a-z]{1,9} ){1,20}", 1..4),
+            width in 19_usize..120, name in "[a-z]{1,60}", headings in prop::collection::vec("([a-z]{1,9} ){1,20}", 1..4),
         ) {
             let mut grid = grid();
+            grid.row([name, "1.25".into()]);
             for heading in &headings {
                 grid.heading(heading.trim());
             }

@@ -19,6 +19,8 @@ pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ceasefire"));
     // No calibration of the computer that runs the tests is there.
     command.env("XDG_DATA_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/no-data"));
+    // Nor is the width of the terminal at which the tests were started.
+    command.env_remove("COLUMNS");
     command
 }
 

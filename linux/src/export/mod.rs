@@ -271,8 +271,10 @@ impl<W: Write> Exporter<W> {
     /// Ends the shootdown of a CPU, which is complete.
     fn end_shootdown(&mut self, cpu: u32, names: &Names) -> io::Result<()> {
         let Some(shootdown) = self.observer.latest(cpu) else { return Ok(()) };
+        let first = self.observer.threads.get(shootdown.sender.process);
+        let program = first.map_or(shootdown.sender.program, |first| first.name);
         let mut arguments = vec![
-            Argument::text("program", names.get(shootdown.sender.program)),
+            Argument::text("program", names.get(program)),
             Argument::number("process", shootdown.sender.process.into()),
             Argument::text("cause", shootdown.cause.name()),
             Argument::number("requests", shootdown.requests.len() as u64),

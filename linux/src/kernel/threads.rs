@@ -39,8 +39,8 @@ impl Threads {
             let stat = fs::read_to_string(process.path().join("stat")).unwrap_or_default();
             let id = if is_of_kernel(&stat) { 0 } else { id };
             for thread in fs::read_dir(process.path().join("task")).into_iter().flatten().flatten() {
-                let name = fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
-                if let Some(thread) = number(thread.file_name()) {
+                let name = fs::read_to_string(thread.path().join("comm"));
+                if let (Ok(name), Some(thread)) = (name, number(thread.file_name())) {
                     known.insert(thread, Thread { process: id, name: names.add(name.trim_end()) });
                 }
             }
@@ -64,9 +64,17 @@ impl Threads {
     }
 
     /// Names processes by their first threads. These need not be ones that were seen, and may have got another name since.
+    /// A process whose first thread is not known has the name of the known one with the least number. The kernel's own
+    /// threads are no process.
     pub fn name(&self, processes: &mut HashMap<u32, Name>) {
+        let mut least: HashMap<u32, (u32, Name)> = HashMap::default();
+        for (thread, Thread { process, name }) in self.all().filter(|(_, is)| is.process != 0) {
+            let known = least.entry(process).or_insert((thread, name));
+            *known = (thread, name).min(*known);
+        }
         for (process, name) in processes {
-            *name = self.get(*process).map_or(*name, |first| first.name);
+            let first = self.get(*process).map(|first| first.name);
+            *name = first.or_else(|| Some(least.get(process)?.1)).unwrap_or(*name);
         }
     }
 
@@ -138,9 +146,12 @@ mod tests {
         threads.add(11, Thread { process: 10, name: helper });
         let kind = Kind::ThreadNamed { thread: 10, name: program };
         threads.learn(&Event { time_ns: 0, cpu: 0, thread: 10, kind });
-        let mut processes = HashMap::from_iter([(10, helper), (20, other)]);
+        // That of another process began before or after it.
+        threads.add(32, Thread { process: 30, name: other });
+        threads.add(31, Thread { process: 30, name: helper });
+        let mut processes = HashMap::from_iter([(10, helper), (20, other), (30, launcher)]);
         threads.name(&mut processes);
-        assert_eq!((processes[&10], processes[&20]), (program, other));
+        assert_eq!([10, 20, 30].map(|process| processes[&process]), [program, other, helper]);
     }
 
     #[test]

@@ -30,12 +30,25 @@ impl Lifetimes {
         }
     }
 
-    /// Forgets the threads that had ended at the call before.
+    /// Forgets the threads that had ended at the call before. The first thread of a process names it, so it is kept until
+    /// no other one is known.
     pub(super) fn forget(&mut self, threads: &mut Threads) {
-        for thread in &self.gone {
-            threads.forget(*thread);
+        let is_first = |thread: &u32| threads.get(*thread).is_some_and(|is| is.process == *thread);
+        let (mut firsts, others): (HashSet<u32>, HashSet<u32>) = self.gone.drain().partition(is_first);
+        for thread in others {
+            threads.forget(thread);
         }
+        let others: HashSet<u32> =
+            threads.all().filter(|(thread, is)| *thread != is.process).map(|(_, is)| is.process).collect();
+        firsts.retain(|first| {
+            let stays = others.contains(first);
+            if !stays {
+                threads.forget(*first);
+            }
+            stays
+        });
         self.gone = std::mem::take(&mut self.ended);
+        self.gone.extend(firsts);
     }
 }
 
@@ -52,7 +65,7 @@ mod tests {
         let mut lifetimes = Lifetimes::default();
         let event = |thread, kind| Event { time_ns: 0, cpu: 0, thread, kind };
         for thread in 1..=3 {
-            threads.add(thread, Thread { process: 1, name });
+            threads.add(thread, Thread { process: 9, name });
         }
         for thread in [2, 3] {
             lifetimes.learn(&event(thread, Kind::ThreadEnded));
@@ -62,5 +75,22 @@ mod tests {
         lifetimes.learn(&event(1, Kind::ThreadBegan { thread: 3, same_process: true, name }));
         lifetimes.forget(&mut threads);
         assert!(threads.get(1).is_some() && threads.get(2).is_none() && threads.get(3).is_some());
+    }
+
+    #[test]
+    fn the_first_thread_of_a_process_is_kept_as_long_as_another_one() {
+        let name = Names::default().add("program");
+        let mut threads = Threads::default();
+        let mut lifetimes = Lifetimes::default();
+        threads.add(1, Thread { process: 1, name });
+        threads.add(2, Thread { process: 1, name });
+        let mut known = |ended: &[u32]| {
+            for thread in ended {
+                lifetimes.learn(&Event { time_ns: 0, cpu: 0, thread: *thread, kind: Kind::ThreadEnded });
+            }
+            lifetimes.forget(&mut threads);
+            threads.all().count()
+        };
+        assert_eq!([known(&[1]), known(&[]), known(&[2]), known(&[])], [2, 2, 2, 0]);
     }
 }

@@ -178,14 +178,16 @@ impl Live {
         let records = done.events + done.lost.events;
         done.tracing = Duration::from_secs_f64(records as f64 * self.record_ns / 1e9);
         (self.interval.began_ns, self.used, self.row) = (ended_ns, used, row);
-        if done.lost.is_none() {
-            self.lifetimes.forget(&mut self.observer.threads);
-        } else {
+        if !done.lost.is_none() {
             // The beginnings and ends of threads may be among the lost events.
             self.observer.threads = Threads::of_kernel(&mut self.lookup.names);
         }
-        self.observer.keep_known_threads();
         self.observer.threads.name(&mut done.totals.names);
+        if done.lost.is_none() {
+            // They may have flushed in this interval, so it has their names.
+            self.lifetimes.forget(&mut self.observer.threads);
+        }
+        self.observer.keep_known_threads();
         Ok(done)
     }
 

@@ -34,6 +34,11 @@ impl Wait {
     pub fn ns(&self) -> u64 {
         self.ended_ns - self.began_ns
     }
+
+    /// Whether it is no contention: the kernel's own threads sleep on semaphores until there is work for them.
+    pub fn is_idle(&self) -> bool {
+        self.process == 0 && self.kind == LockKind::Semaphore
+    }
 }
 
 /// Puts the beginnings and the ends of waits together.

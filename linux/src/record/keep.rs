@@ -72,7 +72,8 @@ impl<W: Write + Send> Keeper<W> {
         facts.asked = facts.has_event("tlb:tlb_flush").then_some(self.asked);
         let to = self.writer.finish(&facts, &names)?;
         let (sums, threads) = self.observer.finish();
-        let (totals, locks) = sums.named(&threads);
+        let (totals, mut locks) = sums.named(&threads);
+        locks.facts = facts.clone();
         Ok(Recorded { facts, totals, locks, names, to })
     }
 }

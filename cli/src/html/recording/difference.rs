@@ -7,7 +7,7 @@ use super::super::page::document;
 use super::bars::{self, Bar};
 use crate::number::{compact, ratio};
 use crate::replay::prediction::range;
-use crate::results::difference_name as name;
+use crate::results::{difference_name as name, difference_remarks};
 
 /// The page. `command` is the command line that made it, and the names are those of the files.
 pub(crate) fn of(command: &str, recordings: [(&str, &Profile); 2], found: &[Difference]) -> String {
@@ -49,6 +49,7 @@ pub(crate) fn of(command: &str, recordings: [(&str, &Profile); 2], found: &[Diff
                     }
                 } }
             } }
+            @for remark in difference_remarks(recordings[0].1, recordings[1].1) { p.note { (remark) } }
         }
     };
     document("Ceasefire: two recordings", &header, &main)

@@ -19,7 +19,7 @@ use self::bars::Bar;
 use super::figure::Figure;
 use super::page::document;
 use crate::args::By;
-use crate::locks::{cells, told, HEADS, SHOWN, WORDS};
+use crate::locks::{cells, idle, told, HEADS, ORDER, SHOWN, WORDS};
 use crate::number::compact;
 use crate::replay::advice::{advice, misfit, reasons};
 use crate::replay::prediction::{parts, Part, Prediction};
@@ -124,9 +124,12 @@ fn waits(replayed: &Replay) -> Markup {
                 } } }
             } }
             p.note {
-                "'During flushes': the part of the time during which interrupts for flushes of the same process were "
+                "The rows are " (ORDER) ". 'During flushes': the part of the time during which interrupts for flushes of the same process were "
                 "under way. Fewer flushes save at most that."
             }
+        }
+        @if let Some(idle) = told(&observed.locks, facts).and_then(|locks| idle(locks.idle)) {
+            p.note { (idle) }
         }
     }
 }
