@@ -204,6 +204,10 @@ unsafe impl Platform for Hardware {
 
     fn broadcast_wait(&self) {}
 
+    fn broadcast_kernel(&self, _: Flush) -> bool {
+        self.capabilities.broadcast.is_some()
+    }
+
     fn interrupt(&self, targets: &CpuSet) {
         let here = self.here.get();
         let engine = self.engine.upgrade().expect("it interrupts");
