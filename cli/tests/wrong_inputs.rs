@@ -396,14 +396,24 @@ fn files_of_other_programs_are_imported_or_refused() {
         assert!(output.status.success() && text.contains("the first recording is imported from"), "{text}");
         fs::remove_file(&recording).expect("a file");
     }
-    // The recording without a name of its own, three times: the last but one is kept.
+    // A recording with and without a name of its own, three times: the last but one is kept.
     let path = format!("{}/../linux/recordings/import/trace-6.dat", env!("CARGO_MANIFEST_DIR"));
-    for _ in 0..3 {
-        let output = command().current_dir(folder.path()).args(["import", &path]).output();
-        assert_eq!(output.expect("the built command starts").status.code(), Some(0));
+    for (name, options) in [("recording.parquet", &[][..]), ("other", &["-o", "other"])] {
+        for time in 0..3 {
+            let output = command().current_dir(folder.path()).args(["import", &path]).args(options).output();
+            let output = output.expect("the built command starts");
+            let text = String::from_utf8(output.stdout).expect("UTF-8");
+            assert_eq!(output.status.code(), Some(0));
+            let written = if time == 0 {
+                format!("\nwritten: {name}\n")
+            } else {
+                format!("\nwritten: {name} (the former one: {name}.old)\n")
+            };
+            assert!(text.contains(&written), "{text}");
+        }
+        let kept = [name.to_owned(), format!("{name}.old")].map(|name| folder.contents().contains_key(&name));
+        assert_eq!(kept, [true, true], "{:?}", folder.contents().keys());
     }
-    let old = ["recording.parquet", "recording.parquet.old"].map(|name| folder.contents().contains_key(name));
-    assert_eq!(old, [true, true], "{:?}", folder.contents().keys());
     folder.write("text", "no file of perf");
     refuses(&folder, &["replay", "text"], &["text: it is no recording: not a Parquet file"]);
     refuses(

@@ -17,7 +17,7 @@ pub(crate) use engine::CheckArguments;
 pub(crate) use groups::{commands, groups};
 pub(crate) use linux::{
     By, CalibrateArguments, Decay, DiffArguments, ImportArguments, RecordArguments, ReplayArguments,
-    TopArguments, RECORDING,
+    TopArguments,
 };
 pub(crate) use set::Settings;
 pub(crate) use simulator::{
