@@ -23,7 +23,8 @@ use crate::summary::{json_of, words};
 use crate::trace::{is_read_again, Trace};
 
 pub(crate) fn run(arguments: &RecordArguments) -> Done {
-    let RecordArguments { output, light, stacks, json, html, trace, duration, program } = arguments;
+    let RecordArguments { output, light, stacks, anonymous, json, html, trace, duration, program } =
+        arguments;
     text::is_file("--html", html.as_deref())?;
     let summary = ("--json", text::file(json.as_deref()));
     let (of_html, of_trace) = (("--html", html.as_deref()), ("--trace", trace.as_deref()));
@@ -50,6 +51,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Done {
     let options = Options {
         level: if *light { Level::Light } else { Level::Full },
         stacks: *stacks,
+        anonymous: *anonymous,
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
     };
     let failed = |error: RecordError| match error {

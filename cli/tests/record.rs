@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -115,6 +116,27 @@ fn a_terminal_shows_how_much_is_written() {
     let ended = child.expect("the built command starts").wait().expect("it ends");
     let shown = String::from_utf8_lossy(&shown);
     assert!(ended.success() && shown.contains("writing [") && shown.contains('%'), "{shown}");
+}
+
+#[test]
+fn a_recording_for_strangers_has_no_name_of_a_program() {
+    if !can_trace() {
+        return;
+    }
+    let folder = Folder::new();
+    let output = folder.file("anonymous.parquet");
+    let ended = ceasefire(&["record", "--anonymous", "--output", &output, "--", "sh", "-c", BUSY]);
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let mut recording = Recording::open(output.as_ref()).expect("a whole recording");
+    assert_eq!(recording.facts().command, [""; 0]);
+    let (mut names, mut programs) = (Names::default(), BTreeSet::new());
+    let read = recording.each::<RecordingError>(&mut names, |row, names| {
+        programs.insert(names.get(row.program).to_owned());
+        Ok(())
+    });
+    read.expect("a whole recording");
+    assert!(programs.contains("program-1"), "{programs:?}");
+    assert!(["sh", "ls", "ceasefire"].iter().all(|name| !programs.contains(*name)), "{programs:?}");
 }
 
 #[test]

@@ -219,6 +219,29 @@ fn waits_are_compared_if_both_recordings_tell_them() {
     );
 }
 
+#[test]
+fn a_recording_for_strangers_lies_beside_its_own_and_has_no_names() {
+    let folder = Folder::new();
+    let own = folder.file("slow.parquet");
+    std::fs::copy(recording("purge"), &own).expect("room");
+    let neutral = folder.file("slow.anonymous.parquet");
+    for written in [neutral.clone(), format!("{neutral} (the former one: {neutral}.old)")] {
+        let output = ceasefire(&["anonymize", &own]);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("written: {written}\n"));
+    }
+    assert_eq!(std::fs::read(&own).expect("a file"), std::fs::read(recording("purge")).expect("a file"));
+    let output = ceasefire(&["replay", &neutral, "--by", "process"]);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(text.contains("\nprogram-") && !text.contains("\nshootdowns ("), "{text}");
+    let named = ceasefire(&["anonymize", &own, "-o", &folder.file("other")]);
+    assert_eq!(named.status.code(), Some(0));
+    assert_eq!(folder.contents()["other"], folder.contents()["slow.anonymous.parquet"]);
+    folder.write("text", "no recording");
+    assert!(refused(&["anonymize", &folder.file("text")]).contains("it is no recording"));
+    assert!(!folder.contents().contains_key("text.anonymous.parquet"));
+}
+
 /// The rows of a kind in a comparison.
 fn rows_of(one: &str, other: &str, figure: &str) -> Vec<Value> {
     let found: Value = serde_json::from_str(&compared(one, other, &["--json", "-"])).expect("JSON");

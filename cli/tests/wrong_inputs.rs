@@ -69,6 +69,9 @@ fn wrong_names_are_answered_with_the_nearest() {
         (&["import", "a", "--output", "./a"], &["the file and --output name the same file"]),
         (&["import", "a", "--output", "b", "--json", "b"], &["--output and --json name the same file"]),
         (&["import", "a", "--kallsyms", "a"], &["the file and --kallsyms name the same file"]),
+        (&["anonymize"], &["<FILE>"]),
+        (&["anonymize", "missing"], &["missing: No such file"]),
+        (&["anonymize", "a", "--output", "./a"], &["the recording and --output name the same file"]),
         (&["replay", "missing"], &["missing: No such file"]),
         (&["replay", "missing", "--mechanism", "lasy"], &["did you mean 'lazy'?"]),
         (&["replay", "missing", "--batch", "0"], &["must be a whole number of calls, at least 1"]),
@@ -127,8 +130,8 @@ fn a_word_that_is_no_command_is_answered_with_the_commands() {
         (&["recrod"], &["did you mean 'record'?"]),
         (
             &["stat"],
-            &["no command or experiment is called 'stat'. Commands: top, record, replay, diff, import, calibrate, \
-               compare, list, sweep, fit, check, completions, man; `ceasefire list experiments` has the rest\n"],
+            &["no command or experiment is called 'stat'. Commands: top, record, replay, diff, import, anonymize, \
+               calibrate, compare, list, sweep, fit, check, completions, man; `ceasefire list experiments` has the rest\n"],
         ),
         (&["compare", "stat"], &["no experiment is called 'stat'. Known experiments: mmap-read, migrate,"]),
         (&["competions", "bash"], &["did you mean 'completions'?"]),

@@ -23,6 +23,9 @@ pub(crate) struct RecordArguments {
     /// Keep the kernel functions that led to each interrupt
     #[arg(long)]
     pub(crate) stacks: bool,
+    /// Write a recording for strangers, as `ceasefire anonymize` does
+    #[arg(long)]
+    pub(crate) anonymous: bool,
     /// Write a summary as JSON; '-' is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -58,6 +61,16 @@ pub(crate) struct ImportArguments {
     /// Write the recording for ui.perfetto.dev; FILE ends in .pftrace or .perfetto-trace
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AnonymizeArguments {
+    /// The recording
+    #[arg(value_name = "FILE")]
+    pub(crate) recording: PathBuf,
+    /// The file to write [default: NAME.anonymous.parquet beside NAME.parquet; a former one is kept as FILE.old]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

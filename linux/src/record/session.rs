@@ -12,7 +12,7 @@ use crate::kernel::interrupts;
 use crate::record::keep::{Keeper, Recorded};
 use crate::record::row::{Counter, Reading};
 use crate::record::spool::{Spool, Spooled};
-use crate::recording::{Facts, RecordingError};
+use crate::recording::{Facts, RecordingError, Writer};
 use crate::tracefs::{Instance, Stream, Unavailable};
 use crate::tracing::{now_ns, overhead, Merge, Tracing};
 
@@ -30,6 +30,8 @@ pub struct Options {
     pub level: Level,
     /// Whether each interrupt comes with the kernel functions that led to it.
     pub stacks: bool,
+    /// Whether the recording is not to tell which programs ran.
+    pub anonymous: bool,
     /// The arguments, for the recording's facts.
     pub command: Vec<String>,
 }
@@ -139,7 +141,8 @@ pub fn record<W: Write + Send>(
         threads.learn(&early);
         event = next(&mut lookup)?;
     }
-    let mut keeper = Keeper::new(to, threads, facts.began_ns, &mut lookup.names)?;
+    let writer = if options.anonymous { Writer::anonymous(to)? } else { Writer::new(to)? };
+    let mut keeper = Keeper::new(writer, threads, facts.began_ns, &mut lookup.names)?;
     while let Some(now) = event {
         counter.add(&now);
         if now.time_ns <= facts.ended_ns {
