@@ -20,7 +20,7 @@ use crate::results::{difference_name, difference_remarks};
 use crate::tables::grid::{wrapped, Column, Grid};
 use crate::terminal;
 
-/// The programs that the table shows: those with the most interrupts.
+/// The programs that the table shows: those with the most requests.
 const PROGRAMS: usize = 8;
 
 /// The locks that the table shows: those with the longest waits.
@@ -90,7 +90,7 @@ fn words(one: &Profile, other: &Profile, found: &[Difference], width: usize) -> 
     largest(|figure| matches!(figure, Figure::OfLock(..)), LOCKS).for_each(row);
     let mut text = grid.text(width);
     text.push('\n');
-    let note = "Below the totals, if compared: interrupts/s by cause, by process, and waits for locks. 'differs': the \
+    let note = "Below the totals, if compared: requests/s by cause, by process, and waits for locks. 'differs': the \
                 ratio's range does not hold 1. The range is of one recording each; a difference between two runs may \
                 also be one of chance.";
     text.push_str(&wrapped(note, width).join("\n"));
@@ -108,6 +108,7 @@ fn json_of(one: &Profile, other: &Profile, found: &[Difference]) -> Value {
             Figure::Flushes => ("flushes_per_s", None),
             Figure::Asked => ("flushes_that_asked_per_s", None),
             Figure::Answered => ("flushes_for_others_per_s", None),
+            Figure::Requests => ("requests_per_s", None),
             Figure::Interrupts => ("interrupts_per_s", None),
             Figure::SenderNs => ("sender_ns_per_s", None),
             Figure::VictimNs => ("victim_ns_per_s", None),
@@ -116,8 +117,8 @@ fn json_of(one: &Profile, other: &Profile, found: &[Difference]) -> Value {
             Figure::OfLock(kind, cause) => {
                 ("wait_ns_per_s_by_lock", Some(format!("{} ({})", kind.word(), cause.name())))
             }
-            Figure::OfCause(cause) => ("interrupts_per_s_by_cause", Some(cause.name().to_owned())),
-            Figure::OfProgram(program) => ("interrupts_per_s_by_program", Some(program.clone())),
+            Figure::OfCause(cause) => ("requests_per_s_by_cause", Some(cause.name().to_owned())),
+            Figure::OfProgram(program) => ("requests_per_s_by_program", Some(program.clone())),
         };
         json!({
             "figure": figure,

@@ -8,7 +8,7 @@ use ceasefire_linux::import::{import, ImportError, Imported, Kallsyms};
 use ceasefire_linux::recording::RecordingError;
 use serde_json::json;
 
-use crate::args::{ImportArguments, RECORDING};
+use crate::args::ImportArguments;
 use crate::failure::{Done, Failure};
 use crate::output::distinct::distinct;
 use crate::output::replacement::Place;
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &ImportArguments) -> Done {
         import(BufReader::new(from), kallsyms, command, BufWriter::new(to)).map_err(failed)?;
     let written = recorded.to.flush();
     written.map_err(|error| Failure::writing(&shown, &error))?;
-    recording.finish_beside_former(output == Path::new(RECORDING))?;
+    let place = recording.finish_beside_former()?;
     let traced = trace.map_or(Ok(()), |trace| trace.write(output));
     let value = || {
         let mut value = json_of(&recorded, &shown);
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &ImportArguments) -> Done {
         value
     };
     let words = || {
-        let mut words = words(&recorded, &shown);
+        let mut words = words(&recorded, &place);
         if !absent.is_empty() {
             let note = format!(
                 "events of a full recording that the file does not have, so causes and replay lack them: {}",

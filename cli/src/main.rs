@@ -1,6 +1,7 @@
 //! The command `ceasefire`: the interrupts that flush TLBs, on Linux machines and on simulated ones, and the tests of
 //! the engine that saves them.
 
+mod anonymize;
 mod args;
 mod calibrate;
 mod check;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Some(Command::Fit(arguments)) => fit::run(&arguments),
         Some(Command::Record(arguments)) => record::run(&arguments),
         Some(Command::Import(arguments)) => import::run(&arguments),
+        Some(Command::Anonymize(arguments)) => anonymize::run(&arguments),
         Some(Command::Diff(arguments)) => diff::run(&arguments),
         Some(Command::Replay(arguments)) => replay::run(&arguments),
         Some(Command::Top(arguments)) => top::run(&arguments),

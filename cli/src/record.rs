@@ -9,8 +9,9 @@ use ceasefire_linux::events::Level;
 use ceasefire_linux::record::{record, Length, Options, RecordError};
 use ceasefire_linux::recording::{Recording, RecordingError};
 use ceasefire_linux::replay::{replay, ReplayError};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::args::{RecordArguments, RECORDING};
+use crate::args::RecordArguments;
 use crate::failure::{Done, Failure};
 use crate::html;
 use crate::output::command_line;
@@ -22,7 +23,8 @@ use crate::summary::{json_of, words};
 use crate::trace::{is_read_again, Trace};
 
 pub(crate) fn run(arguments: &RecordArguments) -> Done {
-    let RecordArguments { output, light, stacks, json, html, trace, duration, program } = arguments;
+    let RecordArguments { output, light, stacks, anonymous, json, html, trace, duration, program } =
+        arguments;
     text::is_file("--html", html.as_deref())?;
     let summary = ("--json", text::file(json.as_deref()));
     let (of_html, of_trace) = (("--html", html.as_deref()), ("--trace", trace.as_deref()));
@@ -49,6 +51,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Done {
     let options = Options {
         level: if *light { Level::Light } else { Level::Full },
         stacks: *stacks,
+        anonymous: *anonymous,
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
     };
     let failed = |error: RecordError| match error {
@@ -56,14 +59,31 @@ pub(crate) fn run(arguments: &RecordArguments) -> Done {
         error => Failure::input(error),
     };
     let stopped = interrupt::stops_early();
-    let mut recorded = record(&options, length, &beside, BufWriter::new(file), stopped).map_err(failed)?;
+    let bar = bar();
+    let show = |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    };
+    let recorded = record(&options, length, &beside, BufWriter::new(file), stopped, show);
+    bar.finish_and_clear();
+    let mut recorded = recorded.map_err(failed)?;
     let written = recorded.to.flush();
     written.map_err(|error| Failure::writing(&shown, &error))?;
-    recording.finish_beside_former(output == Path::new(RECORDING))?;
+    let place = recording.finish_beside_former()?;
     let traced = trace.map_or(Ok(()), |trace| trace.write(output));
     let page = html.map_or(Ok(()), |place| place.write(page(output)?.as_bytes()));
-    let written = text::write(json, || json_of(&recorded, &shown), || words(&recorded, &shown));
+    let written = text::write(json, || json_of(&recorded, &shown), || words(&recorded, &place));
     Failure::both(traced, Failure::both(page, written))
+}
+
+/// Shows on a terminal how much of the recording is written. That may take longer than the recording did.
+fn bar() -> ProgressBar {
+    // It is hidden where standard error is no terminal.
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("writing [{bar:40}] {percent:>3}%") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
 }
 
 /// The page of a recording that was written.

@@ -55,7 +55,7 @@ fn the_help_and_the_manual_group_the_commands_for_their_users() {
     let page = printed(&["man"]).replace("\\-", "-");
     let (mut in_help, mut in_page) = (help.as_str(), page.as_str());
     for (heading, commands) in [
-        ("This Linux machine", &["top", "record", "replay", "diff", "import", "calibrate"][..]),
+        ("This Linux machine", &["top", "record", "replay", "diff", "import", "anonymize", "calibrate"][..]),
         ("The simulator", &["compare", "list", "sweep", "fit"]),
         ("The engine and kernels", &["check"]),
         ("This command", &["completions", "man"]),

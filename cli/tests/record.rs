@@ -2,7 +2,8 @@
 
 #![cfg(target_os = "linux")]
 
-use std::fs;
+use std::collections::BTreeSet;
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -13,6 +14,7 @@ use rustix::process::{geteuid, kill_process, Pid, Signal};
 
 mod common;
 
+use common::terminal::terminal;
 use common::tracing::{can_trace, instances_of};
 use common::{ceasefire, command, refusal, Folder};
 
@@ -48,7 +50,12 @@ fn a_signal_ends_a_recording_that_is_whole() {
         assert!(recording.facts().ended_ns > recording.facts().began_ns);
         assert_eq!(instances_of(id), Vec::<PathBuf>::new());
     }
-    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing is beside the recording");
+    let names: Vec<String> = folder.contents().into_keys().collect();
+    assert_eq!(
+        names,
+        ["of-signal.parquet", "of-signal.parquet.old"],
+        "of both recordings, and of nothing else"
+    );
 }
 
 #[test]
@@ -88,6 +95,48 @@ fn a_disk_that_is_full_is_one_line_and_leaves_nothing() {
     let message =
         refusal(&mut disk(&format!("exec '{ceasefire}' record --output '{output}' -- sh -c '{BUSY}'")));
     assert!(message.contains("No space left on device"), "{message}");
+}
+
+#[test]
+fn a_terminal_shows_how_much_is_written() {
+    if !can_trace() {
+        return;
+    }
+    let folder = Folder::new();
+    let (mut own, program) = terminal(80, 24).expect("Linux gives a terminal");
+    let mut command = command();
+    let output = folder.file("shown.parquet");
+    command.args(["record", "--output", &output, "--", "sh", "-c", BUSY]).env("TERM", "xterm");
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(program)).spawn();
+    // Its copy of the terminal's end would keep the reader waiting.
+    drop(command);
+    let mut shown = Vec::new();
+    // Linux reports the end as an error once no program has the terminal.
+    let _ = own.read_to_end(&mut shown);
+    let ended = child.expect("the built command starts").wait().expect("it ends");
+    let shown = String::from_utf8_lossy(&shown);
+    assert!(ended.success() && shown.contains("writing [") && shown.contains('%'), "{shown}");
+}
+
+#[test]
+fn a_recording_for_strangers_has_no_name_of_a_program() {
+    if !can_trace() {
+        return;
+    }
+    let folder = Folder::new();
+    let output = folder.file("anonymous.parquet");
+    let ended = ceasefire(&["record", "--anonymous", "--output", &output, "--", "sh", "-c", BUSY]);
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let mut recording = Recording::open(output.as_ref()).expect("a whole recording");
+    assert_eq!(recording.facts().command, [""; 0]);
+    let (mut names, mut programs) = (Names::default(), BTreeSet::new());
+    let read = recording.each::<RecordingError>(&mut names, |row, names| {
+        programs.insert(names.get(row.program).to_owned());
+        Ok(())
+    });
+    read.expect("a whole recording");
+    assert!(programs.contains("program-1"), "{programs:?}");
+    assert!(["sh", "ls", "ceasefire"].iter().all(|name| !programs.contains(*name)), "{programs:?}");
 }
 
 #[test]

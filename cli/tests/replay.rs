@@ -222,6 +222,29 @@ fn waits_are_compared_if_both_recordings_tell_them() {
     );
 }
 
+#[test]
+fn a_recording_for_strangers_lies_beside_its_own_and_has_no_names() {
+    let folder = Folder::new();
+    let own = folder.file("slow.parquet");
+    std::fs::copy(recording("purge"), &own).expect("room");
+    let neutral = folder.file("slow.anonymous.parquet");
+    for written in [neutral.clone(), format!("{neutral} (the former one: {neutral}.old)")] {
+        let output = ceasefire(&["anonymize", &own]);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("written: {written}\n"));
+    }
+    assert_eq!(std::fs::read(&own).expect("a file"), std::fs::read(recording("purge")).expect("a file"));
+    let output = ceasefire(&["replay", &neutral, "--by", "process"]);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(text.contains("\nprogram-") && !text.contains("\nshootdowns ("), "{text}");
+    let named = ceasefire(&["anonymize", &own, "-o", &folder.file("other")]);
+    assert_eq!(named.status.code(), Some(0));
+    assert_eq!(folder.contents()["other"], folder.contents()["slow.anonymous.parquet"]);
+    folder.write("text", "no recording");
+    assert!(refused(&["anonymize", &folder.file("text")]).contains("it is no recording"));
+    assert!(!folder.contents().contains_key("text.anonymous.parquet"));
+}
+
 /// The rows of a kind in a comparison.
 fn rows_of(one: &str, other: &str, figure: &str) -> Vec<Value> {
     let found: Value = serde_json::from_str(&compared(one, other, &["--json", "-"])).expect("JSON");
@@ -258,10 +281,10 @@ fn a_light_recording_has_no_causes_to_compare() {
     let light = folder.file("light.parquet");
     std::fs::write(&light, writer.finish(&facts, &names).expect("memory")).expect("a file");
     for (one, other, which) in [(&full, &light, "second"), (&light, &full, "first")] {
-        assert_eq!(rows_of(one, other, "interrupts_per_s_by_cause"), [Value::Null; 0]);
-        assert_eq!(rows_of(one, other, "interrupts_per_s")[0]["ratio"], 1.0);
+        assert_eq!(rows_of(one, other, "requests_per_s_by_cause"), [Value::Null; 0]);
+        assert_eq!(rows_of(one, other, "requests_per_s")[0]["ratio"], 1.0);
         let text = compared(one, other, &[]);
-        let note = format!("the {which} recording does not tell what led to interrupts");
+        let note = format!("the {which} recording does not tell what led to requests");
         let text = unwrapped(&text);
         assert!(text.contains(&note) && !text.contains(" differs "), "{text}");
         let note = format!("the {which} recording has no event tlb:tlb_flush");
@@ -314,7 +337,7 @@ fn a_comparison_and_a_replay_have_the_same_processes() {
     for name in ["madvise", "worked/lmdb", "worked/scavenge", "guests/7.2-madvise", "guests/6.12-reclaim"] {
         let file = recording(name);
         // A comparison has rows of processes whose flushes interrupted no CPU.
-        let mut of_diff = rows_of(&file, &file, "interrupts_per_s_by_program");
+        let mut of_diff = rows_of(&file, &file, "requests_per_s_by_program");
         of_diff.retain(|row| row["first"].as_f64() > Some(0.0));
         let replayed = json(name, &[]);
         let of_replay = replayed["observed"]["processes"].as_array().expect("rows");

@@ -2,29 +2,14 @@
 
 #![cfg(target_os = "linux")]
 
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
+use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::thread;
-
-use rustix::fs::{open, Mode, OFlags};
-use rustix::pty::{grantpt, openpt, ptsname, unlockpt, OpenptFlags};
-use rustix::termios::{tcsetwinsize, Winsize};
 
 mod common;
 
 use common::command;
-
-/// The two ends of a terminal with that many columns: the terminal's own, and the program's.
-fn terminal(columns: u16) -> io::Result<(File, OwnedFd)> {
-    let own = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
-    grantpt(&own)?;
-    unlockpt(&own)?;
-    let program = open(ptsname(&own, Vec::new())?, OFlags::RDWR | OFlags::NOCTTY, Mode::empty())?;
-    tcsetwinsize(&program, Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })?;
-    Ok((File::from(own), program))
-}
+use common::terminal::terminal;
 
 /// The text that the command shows on a terminal with that many columns.
 fn shown(columns: u16, arguments: &[&str]) -> String {
@@ -33,7 +18,7 @@ fn shown(columns: u16, arguments: &[&str]) -> String {
 
 /// The same of a command with variables of its own.
 fn shown_by(mut command: Command, columns: u16, arguments: &[&str]) -> String {
-    let (mut own, program) = terminal(columns).expect("Linux gives a terminal");
+    let (mut own, program) = terminal(columns, 50).expect("Linux gives a terminal");
     let reader = thread::spawn(move || {
         let (mut text, mut part) = (Vec::new(), [0; 4096]);
         // Linux reports the end as an error once no program has the terminal.

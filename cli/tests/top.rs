@@ -6,14 +6,14 @@ use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
+use std::thread;
 
-use rustix::fs::{open, Mode, OFlags};
 use rustix::process::{kill_process, Pid, Signal};
-use rustix::pty::{grantpt, openpt, ptsname, unlockpt, OpenptFlags};
 use rustix::termios::{tcgetattr, tcsetwinsize, LocalModes, Winsize};
 
 mod common;
 
+use common::terminal::terminal;
 use common::tracing::{can_trace, instances_of};
 use common::{ceasefire, command, refusal};
 
@@ -26,25 +26,16 @@ struct Shown {
     text: String,
 }
 
-fn size(columns: u16, rows: u16) -> Winsize {
-    Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
-}
-
 impl Shown {
     /// Starts it, and waits for its first screen.
     fn start() -> Self {
-        let own = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
-        grantpt(&own).and_then(|()| unlockpt(&own)).expect("a terminal");
-        let name = ptsname(&own, Vec::new()).expect("a name");
-        let program =
-            open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).expect("a terminal");
-        tcsetwinsize(&own, size(80, 24)).expect("a size");
+        let (own, program) = terminal(80, 24).expect("Linux gives a terminal");
         let end = || Stdio::from(program.try_clone().expect("another handle"));
         let mut command = command();
         command.args(["top", "--interval", "100ms"]).stdin(end()).stdout(end()).stderr(Stdio::piped());
         let child = command.spawn().expect("the built command starts");
         drop((command, program));
-        let mut shown = Self { child, own: File::from(own), text: String::new() };
+        let mut shown = Self { child, own, text: String::new() };
         shown.wait_for("overhead");
         shown
     }
@@ -96,14 +87,15 @@ fn keys_change_the_view_and_quit() {
         return;
     }
     let mut shown = Shown::start();
+    // Only what changes is drawn: a view is told by words that stand nowhere else.
     shown.press(b"C");
-    shown.wait_for("[Causes]");
+    shown.wait_for("cause ");
     shown.press(b"h");
     shown.wait_for("Ctrl-C");
     // The help goes at the next key.
     shown.press(b" ");
     shown.press(b"M");
-    shown.wait_for("[Map]");
+    shown.wait_for("from CPU (row)");
     shown.press(b"q");
     shown.end(true);
 }
@@ -114,7 +106,8 @@ fn a_new_size_is_drawn_and_ctrl_c_ends_it() {
         return;
     }
     let mut shown = Shown::start();
-    tcsetwinsize(&shown.own, size(200, 50)).expect("a size");
+    let size = Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&shown.own, size).expect("a size");
     // The last line is the 50th now.
     shown.wait_for("\u{1b}[50;");
     shown.press(b"\x03");
@@ -162,6 +155,32 @@ fn one_interval_is_printed_as_text_or_as_json() {
             assert!(value["cpus"].as_u64().is_some_and(|cpus| cpus > 0), "{line}");
         }
     }
+}
+
+#[test]
+fn a_file_has_each_interval_when_it_is_over() {
+    if !can_trace() {
+        return;
+    }
+    let folder = common::Folder::new();
+    let file = folder.write("top.json", "of an earlier run\n");
+    let mut command = command();
+    command
+        .args(["top", "--json", &file, "--interval", "10ms"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the built command starts");
+    let lines = |text: &str| text.lines().filter(|line| line.starts_with('{')).count();
+    while lines(&fs::read_to_string(&file).expect("a file")) < 2 {
+        assert!(child.try_wait().expect("a child").is_none(), "it has ended by itself");
+        thread::yield_now();
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).expect("a process");
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!((ended.status.code(), ended.stdout.len(), ended.stderr.len()), (Some(0), 0, 0));
+    let text = fs::read_to_string(&file).expect("a file");
+    assert!(text.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{text}");
+    assert_eq!(folder.contents().len(), 1, "nothing is beside it");
 }
 
 #[test]

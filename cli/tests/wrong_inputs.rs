@@ -69,6 +69,9 @@ fn wrong_names_are_answered_with_the_nearest() {
         (&["import", "a", "--output", "./a"], &["the file and --output name the same file"]),
         (&["import", "a", "--output", "b", "--json", "b"], &["--output and --json name the same file"]),
         (&["import", "a", "--kallsyms", "a"], &["the file and --kallsyms name the same file"]),
+        (&["anonymize"], &["<FILE>"]),
+        (&["anonymize", "missing"], &["missing: No such file"]),
+        (&["anonymize", "a", "--output", "./a"], &["the recording and --output name the same file"]),
         (&["replay", "missing"], &["missing: No such file"]),
         (&["replay", "missing", "--mechanism", "lasy"], &["did you mean 'lazy'?"]),
         (&["replay", "missing", "--batch", "0"], &["must be a whole number of calls, at least 1"]),
@@ -127,8 +130,8 @@ fn a_word_that_is_no_command_is_answered_with_the_commands() {
         (&["recrod"], &["did you mean 'record'?"]),
         (
             &["stat"],
-            &["no command or experiment is called 'stat'. Commands: top, record, replay, diff, import, calibrate, \
-               compare, list, sweep, fit, check, completions, man; `ceasefire list experiments` has the rest\n"],
+            &["no command or experiment is called 'stat'. Commands: top, record, replay, diff, import, anonymize, \
+               calibrate, compare, list, sweep, fit, check, completions, man; `ceasefire list experiments` has the rest\n"],
         ),
         (&["compare", "stat"], &["no experiment is called 'stat'. Known experiments: mmap-read, migrate,"]),
         (&["competions", "bash"], &["did you mean 'completions'?"]),
@@ -396,14 +399,24 @@ fn files_of_other_programs_are_imported_or_refused() {
         assert!(output.status.success() && text.contains("the first recording is imported from"), "{text}");
         fs::remove_file(&recording).expect("a file");
     }
-    // The recording without a name of its own, three times: the last but one is kept.
+    // A recording with and without a name of its own, three times: the last but one is kept.
     let path = format!("{}/../linux/recordings/import/trace-6.dat", env!("CARGO_MANIFEST_DIR"));
-    for _ in 0..3 {
-        let output = command().current_dir(folder.path()).args(["import", &path]).output();
-        assert_eq!(output.expect("the built command starts").status.code(), Some(0));
+    for (name, options) in [("recording.parquet", &[][..]), ("other", &["-o", "other"])] {
+        for time in 0..3 {
+            let output = command().current_dir(folder.path()).args(["import", &path]).args(options).output();
+            let output = output.expect("the built command starts");
+            let text = String::from_utf8(output.stdout).expect("UTF-8");
+            assert_eq!(output.status.code(), Some(0));
+            let written = if time == 0 {
+                format!("\nwritten: {name}\n")
+            } else {
+                format!("\nwritten: {name} (the former one: {name}.old)\n")
+            };
+            assert!(text.contains(&written), "{text}");
+        }
+        let kept = [name.to_owned(), format!("{name}.old")].map(|name| folder.contents().contains_key(&name));
+        assert_eq!(kept, [true, true], "{:?}", folder.contents().keys());
     }
-    let old = ["recording.parquet", "recording.parquet.old"].map(|name| folder.contents().contains_key(name));
-    assert_eq!(old, [true, true], "{:?}", folder.contents().keys());
     folder.write("text", "no file of perf");
     refuses(&folder, &["replay", "text"], &["text: it is no recording: not a Parquet file"]);
     refuses(

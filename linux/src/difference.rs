@@ -26,7 +26,9 @@ pub enum Figure {
     Asked,
     /// Flushes of CPUs that another one asked, as `tlb:tlb_flush` tells them.
     Answered,
-    /// Interrupts.
+    /// CPUs that were asked to flush.
+    Requests,
+    /// Interrupts that this took.
     Interrupts,
     /// The time for which senders waited, in nanoseconds.
     SenderNs,
@@ -36,9 +38,9 @@ pub enum Figure {
     Waits,
     /// The time for which threads waited for locks, in nanoseconds.
     WaitNs,
-    /// Interrupts of a cause.
+    /// Requests of a cause.
     OfCause(Cause),
-    /// Interrupts that processes of a name sent.
+    /// Requests that processes of a name sent.
     OfProgram(String),
     /// The time for which threads waited for locks of a kind, in calls of a cause, in nanoseconds.
     OfLock(LockKind, Cause),
@@ -46,10 +48,11 @@ pub enum Figure {
 
 impl Figure {
     /// The figures that are of no part: if none of them is compared, nothing is.
-    pub const TOTALS: [Self; 8] = [
+    pub const TOTALS: [Self; 9] = [
         Self::Flushes,
         Self::Asked,
         Self::Answered,
+        Self::Requests,
         Self::Interrupts,
         Self::SenderNs,
         Self::VictimNs,
@@ -59,18 +62,18 @@ impl Figure {
 
     /// Whether both recordings count it, and alike.
     ///
-    /// - Interrupts, with their times and who sent them, need the events `csd:*`, which kernels before Linux 6.4 do not
+    /// - Requests, with their interrupts, their times and who sent them, need the events `csd:*`, which kernels before Linux 6.4 do not
     ///   have. Flushes as `tlb:tlb_flush` tells them stand in for them.
     /// - With `tlb:tlb_flush`, a flush counts even if it interrupts no CPU, and its sender waits from that event on.
     ///   Light recordings do not have it.
     /// - Causes and waits have events of their own.
     pub fn is_compared(&self, one: &Profile, other: &Profile) -> bool {
         let both = |tells: fn(&Profile) -> bool| tells(one) && tells(other);
-        let sent = both(Profile::tells_interrupts);
+        let sent = both(Profile::tells_requests);
         match self {
             Self::Flushes | Self::SenderNs => sent && one.tells_flushes() == other.tells_flushes(),
             Self::Asked | Self::Answered => !sent && both(Profile::tells_flushes),
-            Self::Interrupts | Self::VictimNs | Self::OfProgram(_) => sent,
+            Self::Requests | Self::Interrupts | Self::VictimNs | Self::OfProgram(_) => sent,
             Self::OfCause(_) => sent && both(Profile::tells_causes),
             Self::Waits | Self::WaitNs | Self::OfLock(..) => both(|profile| profile.facts.tells_waits()),
         }
@@ -140,7 +143,7 @@ impl Profile {
     }
 
     /// Whether it tells interrupts.
-    pub fn tells_interrupts(&self) -> bool {
+    pub fn tells_requests(&self) -> bool {
         self.facts.counted == Count::Sent
     }
 
@@ -204,18 +207,19 @@ impl Sink for Sums {
     const WAITS: bool = true;
 
     fn shootdown(&mut self, shootdown: &Shootdown) {
-        let interrupts = shootdown.requests.len() as u64;
+        let requests = shootdown.requests.len() as u64;
         let figures = [
             (Figure::Flushes, 1),
             // That event tells the pages.
             (Figure::Asked, shootdown.pages.is_some().into()),
-            (Figure::Interrupts, interrupts),
+            (Figure::Requests, requests),
+            (Figure::Interrupts, shootdown.interrupts()),
             (Figure::SenderNs, shootdown.sender_ns()),
             (Figure::VictimNs, shootdown.victim_ns()),
-            (Figure::OfCause(shootdown.cause), interrupts),
+            (Figure::OfCause(shootdown.cause), requests),
         ];
         let part = self.add(shootdown.began_ns, figures);
-        self.processes.entry(shootdown.sender.process).or_default()[part] += interrupts;
+        self.processes.entry(shootdown.sender.process).or_default()[part] += requests;
         self.tally.add(shootdown);
     }
 
@@ -319,7 +323,8 @@ mod tests {
     #[test]
     fn a_light_recording_and_a_full_one_have_interrupts_alike() {
         let (light, full) = (of_events(&[]), of_events(&[FLUSH, CALLS]));
-        let alike = [Figure::Interrupts, Figure::VictimNs, Figure::OfProgram("program".into())];
+        let alike =
+            [Figure::Requests, Figure::Interrupts, Figure::VictimNs, Figure::OfProgram("program".into())];
         assert_eq!(compared(&light, &full), alike);
         assert_eq!(compared(&full, &light), alike);
         for same in [light, full] {

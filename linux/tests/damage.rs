@@ -10,7 +10,7 @@ use crate::reader::Trace;
 use ceasefire::Schedule;
 use ceasefire_linux::difference::Profile;
 use ceasefire_linux::export::export;
-use ceasefire_linux::recording::Recording;
+use ceasefire_linux::recording::{anonymize, Recording};
 use ceasefire_linux::replay::{replay, Mechanism};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -99,7 +99,10 @@ proptest! {
         // Slices nest and times ascend, whatever the recording says.
         let slices = Trace::of(&trace).slices;
         prop_assert!(exported.is_err() || slices.iter().all(|slice| slice.ends.is_some()));
-        for refused in [replayed.err(), profile.err(), exported.err()].into_iter().flatten() {
+        let anonymous =
+            open().and_then(|mut recording| anonymize(&mut recording, Vec::new()).map_err(|error| error.to_string()));
+        let refused = [replayed.err(), profile.err(), exported.err(), anonymous.err()];
+        for refused in refused.into_iter().flatten() {
             prop_assert!(!refused.contains('\n'), "{}", refused);
         }
     }

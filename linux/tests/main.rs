@@ -1,5 +1,6 @@
 //! Recordings, read and replayed: one program, so that it is linked once.
 
+mod anonymous;
 mod corpus;
 mod damage;
 mod export;

@@ -6,7 +6,7 @@ use clap::Command as Clap;
 
 /// The headings, and the commands under each.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("This Linux machine", &["top", "record", "replay", "diff", "import", "calibrate"]),
+    ("This Linux machine", &["top", "record", "replay", "diff", "import", "anonymize", "calibrate"]),
     ("The simulator", &["compare", "list", "sweep", "fit"]),
     ("The engine and kernels", &["check"]),
     ("This command", &["completions", "man"]),

@@ -9,11 +9,11 @@ use clap::{Args, ValueEnum};
 use super::value::{calls, duration, some};
 
 /// The file of a recording that is given no name.
-pub(crate) const RECORDING: &str = "recording.parquet";
+const RECORDING: &str = "recording.parquet";
 
 #[derive(Debug, Args)]
 pub(crate) struct RecordArguments {
-    /// The file to write [default: recording.parquet; a former one is kept as recording.parquet.old]
+    /// The file to write [default: recording.parquet]; a former one is kept as FILE.old
     #[arg(short, long, value_name = "FILE", default_value = RECORDING, hide_default_value = true)]
     pub(crate) output: PathBuf,
     /// Record interrupts alone, not their causes: a program that only flushes then takes 1.15 times as long, in a full
@@ -23,6 +23,9 @@ pub(crate) struct RecordArguments {
     /// Keep the kernel functions that led to each interrupt
     #[arg(long)]
     pub(crate) stacks: bool,
+    /// Write a recording for strangers, as `ceasefire anonymize` does
+    #[arg(long)]
+    pub(crate) anonymous: bool,
     /// Write a summary as JSON; '-' is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -45,7 +48,7 @@ pub(crate) struct ImportArguments {
     /// The file of perf record or trace-cmd
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// The file to write [default: recording.parquet; a former one is kept as recording.parquet.old]
+    /// The file to write [default: recording.parquet]; a former one is kept as FILE.old
     #[arg(short, long, value_name = "FILE", default_value = RECORDING, hide_default_value = true)]
     pub(crate) output: PathBuf,
     /// A copy of /proc/kallsyms of the recorded machine, made as root since its last start [default: what the file has,
@@ -58,6 +61,16 @@ pub(crate) struct ImportArguments {
     /// Write the recording for ui.perfetto.dev; FILE ends in .pftrace or .perfetto-trace
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AnonymizeArguments {
+    /// The recording
+    #[arg(value_name = "FILE")]
+    pub(crate) recording: PathBuf,
+    /// The file to write [default: NAME.anonymous.parquet beside NAME.parquet; a former one is kept as FILE.old]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

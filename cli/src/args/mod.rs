@@ -16,8 +16,8 @@ use clap_complete::Shell;
 pub(crate) use engine::CheckArguments;
 pub(crate) use groups::{commands, groups};
 pub(crate) use linux::{
-    By, CalibrateArguments, Decay, DiffArguments, ImportArguments, RecordArguments, ReplayArguments,
-    TopArguments, RECORDING,
+    AnonymizeArguments, By, CalibrateArguments, Decay, DiffArguments, ImportArguments, RecordArguments,
+    ReplayArguments, TopArguments,
 };
 pub(crate) use set::Settings;
 pub(crate) use simulator::{
@@ -68,6 +68,10 @@ pub(crate) enum Command {
     /// The file is a perf.data or a trace.dat. It needs no privileges. `replay` and `diff` read the recording as any
     /// other. docs/src/linux/record.md says which events to record.
     Import(ImportArguments),
+    /// Make a recording that strangers may have: no names of programs
+    ///
+    /// Names of programs, the command, addresses and the kernel's build are replaced. Replays give the same figures.
+    Anonymize(AnonymizeArguments),
     /// Replay a recording under other mechanisms: what would they send?
     Replay(ReplayArguments),
     /// Watch which processes interrupt which CPUs, and why (as root)

@@ -72,6 +72,14 @@ impl Place {
         written.map_err(|error| Failure::writing(shown, &error))
     }
 
+    /// Opens the file for a run that writes it bit by bit before the eyes of a reader. Its former contents are gone.
+    pub(crate) fn open(self) -> Result<File, Failure> {
+        match self.target {
+            Target::Direct(file) => Ok(file),
+            Target::File(path) => File::create(path).map_err(|error| Failure::writing(self.shown, &error)),
+        }
+    }
+
     /// Gives the path to which a run writes the file, bit by bit.
     pub(crate) fn stream(self) -> Result<Stream, Failure> {
         let Self { shown, target } = self;
@@ -107,16 +115,24 @@ impl Stream {
 
     /// Puts the complete file in its place.
     pub(crate) fn finish(self) -> Done {
-        self.finish_beside_former(false)
+        let Some((beside, path)) = self.begun else { return Ok(()) };
+        take_place(beside, &path).map_err(|error| Failure::writing(self.shown, &error))
     }
 
-    /// Puts the complete file in its place. A former file there is kept as `NAME.old` if so wanted.
-    pub(crate) fn finish_beside_former(self, keeps_former: bool) -> Done {
-        let Some((beside, path)) = self.begun else { return Ok(()) };
-        let mut old = path.clone().into_os_string();
+    /// The same for a recording, which cannot be made again: a former file is kept as `NAME.old`, as `perf record` does.
+    /// Returns the file's name, with that of the former one.
+    pub(crate) fn finish_beside_former(self) -> Result<String, Failure> {
+        let shown = self.shown.clone();
+        let former = self.begun.as_ref().map(|(_, path)| path).filter(|path| {
+            // An empty one is a mere name, such as that of `mktemp`.
+            fs::metadata(path).is_ok_and(|found| found.len() > 0)
+        });
+        let Some(former) = former else { return self.finish().map(|()| shown) };
+        let mut old = former.clone().into_os_string();
         old.push(".old");
-        let kept = if keeps_former && path.exists() { fs::rename(&path, old) } else { Ok(()) };
-        kept.and_then(|()| take_place(beside, &path)).map_err(|error| Failure::writing(self.shown, &error))
+        fs::rename(former, &old).map_err(|error| Failure::writing(old.display(), &error))?;
+        self.finish()?;
+        Ok(format!("{shown} (the former one: {})", old.display()))
     }
 }
 
@@ -217,10 +233,17 @@ mod tests {
     fn a_former_file_is_kept_if_it_is_wanted() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("recording.parquet");
+        fs::write(&path, "").expect("writable");
         for (text, keeps_former) in [("first", true), ("second", true), ("third", true), ("fourth", false)] {
             let stream = Place::check(&path).and_then(Place::stream).expect("writable");
             fs::write(stream.path(), text).expect("writable");
-            stream.finish_beside_former(keeps_former).expect("writable");
+            if keeps_former {
+                let told = stream.finish_beside_former().expect("writable");
+                let old = format!("{} (the former one: {}.old)", path.display(), path.display());
+                assert_eq!(told, if text == "first" { path.display().to_string() } else { old });
+            } else {
+                stream.finish().expect("writable");
+            }
         }
         let texts = ["recording.parquet", "recording.parquet.old"]
             .map(|name| fs::read_to_string(folder.path().join(name)).expect("readable"));

@@ -11,6 +11,7 @@ pub(crate) fn difference_name(figure: &Figure) -> (String, f64) {
         Figure::Flushes => ("flushes/s".into(), 1.0),
         Figure::Asked => ("flushes that asked others/s".into(), 1.0),
         Figure::Answered => ("flushes for others/s".into(), 1.0),
+        Figure::Requests => ("requests/s".into(), 1.0),
         Figure::Interrupts => ("interrupts/s".into(), 1.0),
         Figure::SenderNs => ("senders wait, ms/s".into(), 1e-6),
         Figure::VictimNs => ("handlers run, ms/s".into(), 1e-6),
@@ -37,18 +38,18 @@ pub(crate) fn difference_remarks(one: &Profile, other: &Profile) -> Vec<String> 
         remarks.push(format!("{which} {why}"));
     };
     lack(
-        Profile::tells_interrupts,
+        Profile::tells_requests,
         true,
         "is of a kernel without events csd:* (before Linux 6.4), which counts flushes, not requests: interrupts, the \
          times of senders and handlers, causes and programs are not compared",
     );
-    if one.tells_interrupts() && other.tells_interrupts() {
+    if one.tells_requests() && other.tells_requests() {
         lack(
             Profile::tells_flushes,
             false,
             "has no event tlb:tlb_flush, which begins a flush: flushes and the time of senders are not compared",
         );
-        lack(Profile::tells_causes, false, "does not tell what led to interrupts: causes are not compared");
+        lack(Profile::tells_causes, false, "does not tell what led to requests: causes are not compared");
     }
     lack(
         |profile| profile.facts.tells_waits(),

@@ -11,8 +11,7 @@ mod table;
 #[cfg(test)]
 mod testing;
 
-use std::fs::File;
-use std::io::{self, stdout, BufWriter, IsTerminal as _, Write as _};
+use std::io::{self, stdout, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -61,15 +60,14 @@ pub(crate) fn run(arguments: &TopArguments) -> Done {
         }
     };
     let Some(Text::File(file)) = destination else { return each(clock, stopped, print_sample) };
-    let stream = file.stream()?;
+    let mut file = file.open()?;
     let shown = json.as_deref().unwrap_or(Path::new("")).display().to_string();
     let failed = |error: io::Error| Failure::writing(&shown, &error);
-    let mut to = BufWriter::new(File::create(stream.path()).map_err(failed)?);
     each(clock, stopped, |sample| {
-        to.write_all(sample.json().as_bytes()).and_then(|()| to.flush()).map_err(failed)?;
+        // At once, so that a reader of the file sees whole lines.
+        file.write_all(sample.json().as_bytes()).map_err(failed)?;
         print_sample(sample)
-    })?;
-    stream.finish()
+    })
 }
 
 /// The intervals of a live view.

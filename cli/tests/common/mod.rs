@@ -4,6 +4,8 @@
 #![allow(dead_code)]
 
 #[cfg(target_os = "linux")]
+pub(crate) mod terminal;
+#[cfg(target_os = "linux")]
 pub(crate) mod tracing;
 
 use std::collections::BTreeMap;

@@ -17,7 +17,7 @@ use crate::import::cursor::Cursor;
 use crate::kernel::symbols::Symbols;
 use crate::kernel::threads::{Thread, Threads};
 use crate::record::{Keeper, Recorded};
-use crate::recording::{Count, Facts, Foreign, Loss, LATEST_NS, MOST_CPUS};
+use crate::recording::{Count, Facts, Foreign, Loss, Writer, LATEST_NS, MOST_CPUS};
 use crate::shootdowns::Answers;
 use crate::tracefs::Format;
 
@@ -137,7 +137,7 @@ pub fn import<R: Read + Seek + 'static, W: Write + Send>(
     };
     let (mut sent, mut flushed) = (0, 0);
     let mut answers = Answers::new(Count::Sent);
-    let mut keeper = Keeper::new(to, threads, began_ns, &mut lookup.names)?;
+    let mut keeper = Keeper::new(Writer::new(to)?, threads, began_ns, &mut lookup.names)?;
     while let Some(event) = next {
         if is_possible(&event) {
             facts.ended_ns = event.time_ns;

@@ -37,12 +37,11 @@ pub(crate) struct Keeper<W: Write + Send> {
 impl<W: Write + Send> Keeper<W> {
     /// Begins a recording with the threads that there are.
     pub(crate) fn new(
-        to: W,
+        mut writer: Writer<W>,
         threads: Threads,
         began_ns: u64,
         names: &mut Names,
     ) -> Result<Self, RecordingError> {
-        let mut writer = Writer::new(to)?;
         let mut all: Vec<_> = threads.all().collect();
         all.sort_unstable_by_key(|(thread, _)| *thread);
         for (thread, is) in all {

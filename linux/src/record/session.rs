@@ -12,7 +12,7 @@ use crate::kernel::interrupts;
 use crate::record::keep::{Keeper, Recorded};
 use crate::record::row::{Counter, Reading};
 use crate::record::spool::{Spool, Spooled};
-use crate::recording::{Facts, RecordingError};
+use crate::recording::{Facts, RecordingError, Writer};
 use crate::tracefs::{Instance, Stream, Unavailable};
 use crate::tracing::{now_ns, overhead, Merge, Tracing};
 
@@ -30,6 +30,8 @@ pub struct Options {
     pub level: Level,
     /// Whether each interrupt comes with the kernel functions that led to it.
     pub stacks: bool,
+    /// Whether the recording is not to tell which programs ran.
+    pub anonymous: bool,
     /// The arguments, for the recording's facts.
     pub command: Vec<String>,
 }
@@ -84,7 +86,8 @@ impl fmt::Display for RecordError {
 impl std::error::Error for RecordError {}
 
 /// Records the running kernel, and writes the recording to `to`. Pages are kept in the folder `beside` meanwhile. Ends
-/// early, with a whole recording, when `is_stopped` says so.
+/// early, with a whole recording, when `is_stopped` says so. While it is written, `show` is told how many pages of
+/// events are, and of how many.
 ///
 /// # Errors
 /// If events cannot be read, the program cannot be started, or the recording cannot be written. Tracing is as before
@@ -95,6 +98,7 @@ pub fn record<W: Write + Send>(
     beside: &Path,
     to: W,
     is_stopped: impl Fn() -> bool,
+    mut show: impl FnMut(u64, u64),
 ) -> Result<Recorded<W>, RecordError> {
     let tracing = Tracing::begin(options.level, options.stacks)?;
     let Tracing { instance, streams, decoder, layout, mut lookup, mut threads, facts } = tracing;
@@ -121,7 +125,15 @@ pub fn record<W: Write + Send>(
     let mut events = Merge::new(spooled, layout, decoder, &cpus);
     events.read_on(&mut lookup).map_err(RecordError::Spool)?;
     let mut counter = Counter::new(readings, facts.counted);
-    let mut next = |lookup: &mut Lookup| events.next(u64::MAX, lookup).map_err(RecordError::Spool);
+    let mut shown = None;
+    let mut next = |lookup: &mut Lookup| {
+        let event = events.next(u64::MAX, lookup).map_err(RecordError::Spool);
+        let progress = events.pages().progress();
+        if shown.replace(progress) != Some(progress) {
+            show(progress.0, progress.1);
+        }
+        event
+    };
     // Kinds of events begin one after the other, and last until all are read. A recording has the time with all of them.
     let mut event = next(&mut lookup)?;
     while let Some(early) = event.filter(|event| event.time_ns < facts.began_ns) {
@@ -129,7 +141,8 @@ pub fn record<W: Write + Send>(
         threads.learn(&early);
         event = next(&mut lookup)?;
     }
-    let mut keeper = Keeper::new(to, threads, facts.began_ns, &mut lookup.names)?;
+    let writer = if options.anonymous { Writer::anonymous(to)? } else { Writer::new(to)? };
+    let mut keeper = Keeper::new(writer, threads, facts.began_ns, &mut lookup.names)?;
     while let Some(now) = event {
         counter.add(&now);
         if now.time_ns <= facts.ended_ns {

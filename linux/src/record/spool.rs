@@ -68,7 +68,7 @@ impl Spool {
     pub(super) fn finish(mut self) -> io::Result<Spooled> {
         self.write()?;
         let pages = self.pages.into_iter().map(Vec::into_iter).collect();
-        Ok(Spooled { file: self.file, page_bytes: self.page_bytes, pages })
+        Ok(Spooled { file: self.file, page_bytes: self.page_bytes, pages, read: 0, count: self.count })
     }
 }
 
@@ -79,11 +79,23 @@ pub(super) struct Spooled {
     page_bytes: usize,
     /// The places of each stream's pages that were not read yet.
     pages: Vec<vec::IntoIter<u32>>,
+    /// How many were read.
+    read: u32,
+    /// How many there are.
+    count: u32,
+}
+
+impl Spooled {
+    /// How many pages were read, and of how many.
+    pub(super) fn progress(&self) -> (u64, u64) {
+        (self.read.into(), self.count.into())
+    }
 }
 
 impl Pages for Spooled {
     fn next(&mut self, stream: usize, page: &mut Vec<u8>) -> io::Result<bool> {
         let Some(place) = self.pages[stream].next() else { return Ok(false) };
+        self.read += 1;
         page.resize(self.page_bytes, 0);
         self.file.read_exact_at(page, u64::from(place) * self.page_bytes as u64)?;
         Ok(true)
@@ -108,6 +120,7 @@ mod tests {
         assert!(!spool.add(0, |_| Ok(0)).expect("nothing"));
         assert!(spool.add(0, |_| Err(io::ErrorKind::Other.into())).is_err());
         let mut spooled = spool.finish().expect("room");
+        assert_eq!(spooled.progress(), (0, 1000));
         let mut page = Vec::new();
         for stream in 0..2 {
             for number in 0..500 {
@@ -119,6 +132,7 @@ mod tests {
             }
             assert!(!spooled.next(stream, &mut page).expect("the end"));
         }
+        assert_eq!(spooled.progress(), (1000, 1000));
         assert_eq!(folder.path().read_dir().expect("the folder").count(), 0, "the file has no name");
     }
 }

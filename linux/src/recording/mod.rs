@@ -2,8 +2,9 @@
 //!
 //! A recording is a Parquet file with one row for each event, in the order of time. `columns` says what the columns
 //! mean, `facts` what the file says about the machine and the recording as a whole. `write` and `read` stream, so a
-//! recording may be longer than the memory.
+//! recording may be longer than the memory. `anonymous` takes out what names the programs of the machine.
 
+mod anonymous;
 mod columns;
 mod error;
 mod facts;
@@ -12,6 +13,7 @@ mod rows;
 mod words;
 mod write;
 
+pub use anonymous::anonymize;
 pub use columns::{Column, COLUMNS};
 pub use error::RecordingError;
 pub(crate) use facts::TRACE_DAT;

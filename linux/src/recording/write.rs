@@ -12,6 +12,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, Type};
 
 use crate::events::{Name, Names, Spelled};
+use crate::recording::anonymous::Anonymous;
 use crate::recording::columns::{Cells, COLUMNS, NUMBERS, REQUIRED, TEXTS};
 use crate::recording::error::RecordingError;
 use crate::recording::facts::{Facts, VERSION};
@@ -28,6 +29,8 @@ pub(super) const FACTS: &str = "ceasefire.facts";
 pub struct Writer<W: Write + Send> {
     file: SerializedFileWriter<W>,
     rows: Rows,
+    /// What replaces names and addresses, if they are to be.
+    anonymous: Option<Anonymous>,
 }
 
 /// Rows that are not written yet, column by column.
@@ -69,7 +72,16 @@ impl<W: Write + Send> Writer<W> {
             .set_column_encoding(time, Encoding::DELTA_BINARY_PACKED)
             .build();
         let file = SerializedFileWriter::new(to, Arc::new(schema()?), Arc::new(properties))?;
-        Ok(Self { file, rows: Rows::default() })
+        Ok(Self { file, rows: Rows::default(), anonymous: None })
+    }
+
+    /// Begins a recording that does not tell which programs ran: the names, the addresses and the facts that would are
+    /// replaced.
+    ///
+    /// # Errors
+    /// If nothing can be written.
+    pub fn anonymous(to: W) -> Result<Self, RecordingError> {
+        Ok(Self { anonymous: Some(Anonymous::default()), ..Self::new(to)? })
     }
 
     /// Adds an event. Events come in the order of time.
@@ -77,6 +89,7 @@ impl<W: Write + Send> Writer<W> {
     /// # Errors
     /// If rows cannot be written.
     pub fn add(&mut self, row: &Row, names: &mut Names) -> Result<(), RecordingError> {
+        let row = self.anonymous.as_mut().map_or(*row, |anonymous| anonymous.row(row, names));
         let (word, cells) = Cells::of(row.event.kind, names);
         let kind = names.add(word.word());
         let rows = &mut self.rows;
@@ -140,7 +153,8 @@ impl<W: Write + Send> Writer<W> {
         if !self.rows.times.is_empty() {
             self.write(names)?;
         }
-        let facts = Facts { version: VERSION, ..facts.clone() };
+        let facts = if self.anonymous.is_some() { Anonymous::facts(facts) } else { facts.clone() };
+        let facts = Facts { version: VERSION, ..facts };
         let text =
             serde_json::to_string(&facts).map_err(|error| RecordingError::Damaged(error.to_string()))?;
         self.file.append_key_value_metadata(KeyValue::new(FACTS.to_owned(), text));
