@@ -65,7 +65,7 @@ fn wrong_names_are_answered_with_the_nearest() {
         (&["record", "--output", "a", "--json", "./a"], &["--output and --json name the same file"]),
         (&["import"], &["<FILE>"]),
         (&["import", "missing"], &["missing: No such file"]),
-        (&["import", "."], &[".: Is a directory"]),
+        (&["import", "."], &[".: Is a directory without perf record's file 'data'"]),
         (&["import", "a", "--output", "./a"], &["the file and --output name the same file"]),
         (&["import", "a", "--output", "b", "--json", "b"], &["--output and --json name the same file"]),
         (&["import", "a", "--kallsyms", "a"], &["the file and --kallsyms name the same file"]),
@@ -396,6 +396,13 @@ fn files_of_other_programs_are_imported_or_refused() {
         assert!(output.status.success() && text.contains("the first recording is imported from"), "{text}");
         fs::remove_file(&recording).expect("a file");
     }
+    // A directory.
+    let path = format!("{}/../linux/recordings/import/perf-threads", env!("CARGO_MANIFEST_DIR"));
+    folder.write("symbols", "ffffffff813424a0 t flush_tlb_func\n");
+    let run = ["import", &path, "--kallsyms", &folder.file("symbols"), "--output", &folder.file("recording")];
+    let output = ceasefire(&run);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(text.starts_with("interrupts for TLB flushes: 51 in"), "{text}");
     // The recording without a name of its own, three times: the last but one is kept.
     let path = format!("{}/../linux/recordings/import/trace-6.dat", env!("CARGO_MANIFEST_DIR"));
     for _ in 0..3 {
