@@ -11,6 +11,7 @@ mod read;
 mod rows;
 mod words;
 mod write;
+mod zstd;
 
 pub use columns::{Column, COLUMNS};
 pub use error::RecordingError;

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use parquet::data_type::{ByteArrayType, DataType, Int64Type};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
@@ -28,6 +29,7 @@ const BATCH: usize = 1 << 14;
 
 /// A recording that is read from its beginning to its end.
 pub struct Recording {
+    pages: Arc<File>,
     file: SerializedFileReader<File>,
     facts: Facts,
     /// The place of each of [`COLUMNS`] in the file; none if it is absent.
@@ -56,6 +58,7 @@ impl Recording {
         if !beginning.starts_with(PARQUET) {
             return Err(RecordingError::NotParquet);
         }
+        let pages = Arc::new(file.try_clone()?);
         let file = damaged(|| Ok(SerializedFileReader::new(file)?))?;
         let metadata = file.metadata().file_metadata();
         let facts = metadata.key_value_metadata().into_iter().flatten().find(|pair| pair.key == FACTS);
@@ -100,7 +103,7 @@ impl Recording {
             }
             places.push(place);
         }
-        Ok(Self { file, facts, places, lost: Loss::default() })
+        Ok(Self { pages, file, facts, places, lost: Loss::default() })
     }
 
     /// The facts about the recording.
@@ -140,7 +143,7 @@ impl Recording {
             let (count, mut rows) = damaged(|| {
                 let group = self.file.get_row_group(group)?;
                 let rows = group.metadata().num_rows().cast_unsigned() as usize;
-                Ok((rows, Rows::open(&*group, &self.places)?))
+                Ok((rows, Rows::open(&self.pages, &*group, &self.places)?))
             })?;
             let mut left = count;
             while left > 0 {

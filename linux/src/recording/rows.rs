@@ -1,5 +1,8 @@
 //! Rows of a recording, which are read column by column.
 
+use std::fs::File;
+use std::sync::Arc;
+
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int64Type};
 use parquet::file::reader::RowGroupReader;
@@ -10,7 +13,7 @@ use crate::recording::columns::{kind, Number, Optional, Text, COLUMNS, NUMBERS, 
 use crate::recording::error::RecordingError;
 use crate::recording::read::MOST_CPUS;
 use crate::recording::words::Meanings;
-use crate::recording::Row;
+use crate::recording::{zstd, Row};
 
 /// The time since a machine's start, in nanoseconds, from which no recording is believed: 18 years.
 pub(crate) const LATEST_NS: u64 = 1 << 59;
@@ -33,6 +36,7 @@ type Texts = Column<ByteArrayType, Name>;
 impl<T: DataType, V: Copy> Column<T, V> {
     /// Begins to read a column of a group. `place` is that in the file, if the file has the column.
     fn open(
+        file: &Arc<File>,
         group: &dyn RowGroupReader,
         place: Option<usize>,
         column: &super::Column,
@@ -44,7 +48,7 @@ impl<T: DataType, V: Copy> Column<T, V> {
         };
         let open = |place| {
             let changes = || RecordingError::Damaged(format!("column '{}' changes its type", column.name));
-            T::get_column_reader(group.get_column_reader(place)?).ok_or_else(changes)
+            T::get_column_reader(zstd::column(file, group, place)?).ok_or_else(changes)
         };
         Ok(Self { reader: place.filter(has_values).map(open).transpose()?, values: Vec::new() })
     }
@@ -103,9 +107,13 @@ pub(super) struct Rows {
 
 impl Rows {
     /// Begins to read a group. `places` are those of [`COLUMNS`] in the file.
-    pub(super) fn open(group: &dyn RowGroupReader, places: &[Option<usize>]) -> Result<Self, RecordingError> {
-        let numbers = |column: usize| Numbers::open(group, places[column], &COLUMNS[column]);
-        let texts = |column: usize| Texts::open(group, places[column], &COLUMNS[column]);
+    pub(super) fn open(
+        file: &Arc<File>,
+        group: &dyn RowGroupReader,
+        places: &[Option<usize>],
+    ) -> Result<Self, RecordingError> {
+        let numbers = |column: usize| Numbers::open(file, group, places[column], &COLUMNS[column]);
+        let texts = |column: usize| Texts::open(file, group, places[column], &COLUMNS[column]);
         Ok(Self {
             times: numbers(0)?,
             cpus: numbers(1)?,
