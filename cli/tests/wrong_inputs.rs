@@ -88,7 +88,7 @@ fn wrong_names_are_answered_with_the_nearest() {
         (&["record", "--output", "a.pftrace", "--trace", "./a.pftrace"], &["--output and --trace name the same file"]),
         (&["record", "--trace", "missing/a.pftrace"], &["missing/a.pftrace", "there is no folder missing"]),
         (&["import", "missing", "--trace", "a.pftrace"], &["missing: No such file"]),
-        (&["import", ".", "--trace", "a"], &["a: --trace", "must end in .pftrace or .perfetto-trace"]),
+        (&["import", "/dev/null", "--trace", "a"], &["a: --trace", "must end in .pftrace or .perfetto-trace"]),
         (&["import", "a.pftrace", "--trace", "./a.pftrace"], &["the file and --trace name the same file"]),
         (&["replay", "a", "--trace", "a.json"], &["a.json: --trace", "must end in .pftrace or .perfetto-trace"]),
         (&["replay", "a", "--trace", "-"], &["--trace writes to a file, not to standard output"]),
