@@ -396,6 +396,31 @@ fn files_of_other_programs_are_imported_or_refused() {
         assert!(output.status.success() && text.contains("the first recording is imported from"), "{text}");
         fs::remove_file(&recording).expect("a file");
     }
+    // The events csd:* counted with the first of a group, and not recorded.
+    let path = |name: &str| format!("{}/../linux/recordings/import/{name}", env!("CARGO_MANIFEST_DIR"));
+    let mut bytes = fs::read(path("perf.data")).expect("readable");
+    let word =
+        |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let [entry, first, length] = [16, 24, 32].map(|at| word(&bytes, at) as usize);
+    for attributes in (first..first + length).step_by(entry) {
+        if (527..530).contains(&word(&bytes, attributes + 8)) {
+            bytes[attributes + 16..attributes + 24].fill(0);
+        }
+    }
+    fs::write(folder.file("group"), &bytes).expect("writable");
+    let run = [
+        "import",
+        &folder.file("group"),
+        "--kallsyms",
+        &path("kallsyms"),
+        "--output",
+        &folder.file("recording"),
+    ];
+    let text = String::from_utf8(ceasefire(&run).stdout).expect("UTF-8");
+    assert!(
+        text.contains("The file has no events csd:csd_queue_cpu and csd:csd_function_exit: record them"),
+        "{text}"
+    );
     // A directory.
     let path = format!("{}/../linux/recordings/import/perf-threads", env!("CARGO_MANIFEST_DIR"));
     folder.write("symbols", "ffffffff813424a0 t flush_tlb_func\n");
