@@ -424,9 +424,17 @@ fn a_recording_that_another_program_compressed_is_read() {
     };
     let of_gzip = rows("gzip.parquet");
     assert_eq!(of_gzip.len(), 40);
-    for name in ["lz4.parquet", "zstd.parquet", "zstd-2.parquet"] {
+    for name in ["lz4.parquet", "zstd.parquet", "zstd-2.parquet", "polars.parquet"] {
         assert!(rows(name) == of_gzip, "{name}");
     }
+}
+
+#[test]
+fn a_recording_without_a_value_that_each_row_has_is_damaged() {
+    let read = recording("null.parquet")
+        .each(&mut Names::default(), |_, _| -> Result<(), RecordingError> { Ok(()) });
+    let error = read.expect_err("a row without a CPU").to_string();
+    assert!(error.contains("a row without a value that each row has"), "{error}");
 }
 
 #[test]

@@ -87,7 +87,8 @@ impl Recording {
         for column in COLUMNS {
             let fits = |place: &usize| {
                 let found = schema.column(*place);
-                let (is_required, physical) = (found.max_def_level() == 0, found.physical_type());
+                let (level, physical) = (found.max_def_level(), found.physical_type());
+                let is_optional = level == 1 && found.max_rep_level() == 0;
                 let expected = if column.is_text {
                     ByteArrayType::get_physical_type()
                 } else {
@@ -95,7 +96,7 @@ impl Recording {
                 };
                 found.path().string() == column.name
                     && physical == expected
-                    && is_required == column.is_required
+                    && (is_optional || column.is_required && level == 0)
             };
             let place = (0..schema.num_columns()).find(fits);
             if place.is_none() && column.is_required {

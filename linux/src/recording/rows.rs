@@ -132,7 +132,14 @@ impl Rows {
 
     /// Reads up to `most` rows of every column, and returns how many.
     pub(super) fn read(&mut self, most: usize, names: &mut Names) -> Result<usize, RecordingError> {
-        let count = self.times.read(most, None)?.unwrap_or(0);
+        let levels = &mut self.levels;
+        // Other programs write every column as optional.
+        let full = |levels: &mut Vec<i16>| {
+            let lacks = RecordingError::Damaged("a row without a value that each row has".into());
+            levels.drain(..).all(|level| level > 0).then_some(()).ok_or(lacks)
+        };
+        let count = self.times.read(most, Some(levels))?.unwrap_or(0);
+        full(levels)?;
         let check = |read: Option<usize>| match read {
             Some(read) if read != count || read == 0 => {
                 Err(RecordingError::Damaged("columns of different lengths".into()))
@@ -140,10 +147,12 @@ impl Rows {
             read => Ok(read.is_some()),
         };
         for column in [&mut self.cpus, &mut self.threads, &mut self.processes] {
-            check(column.read(most, None)?)?;
+            check(column.read(most, Some(levels))?)?;
+            full(levels)?;
         }
         for column in [&mut self.programs, &mut self.events] {
-            check(column.read(most, None, &mut self.bytes, names)?)?;
+            check(column.read(most, Some(levels), &mut self.bytes, names)?)?;
+            full(levels)?;
         }
         self.taken.fill(0);
         self.present.clear();
