@@ -2,7 +2,8 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write as _};
-use std::path::Path;
+use std::iter;
+use std::path::{Path, PathBuf};
 
 use ceasefire_linux::import::{import, ImportError, Imported, Kallsyms};
 use ceasefire_linux::recording::RecordingError;
@@ -31,10 +32,13 @@ pub(crate) fn run(arguments: &ImportArguments) -> Done {
         is_read_again("--trace", output)?;
     }
     let unreadable = |path: &Path, error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
-    // perf record makes a directory where it has more to say than records. They are in one file of it, as in any other.
-    let inner = file.join("data");
-    let records = if inner.is_file() { &inner } else { file };
-    let from = File::open(records).map_err(|error| unreadable(records, error))?;
+    let opened = |path: &Path| File::open(path).map(BufReader::new).map_err(|error| unreadable(path, error));
+    let [first, others @ ..] = &files(file)[..] else {
+        let name = file.display();
+        return Err(Failure::Input(format!("{name}: Is a directory without perf record's file 'data'")));
+    };
+    let from = opened(first)?;
+    let others = others.iter().map(|path| opened(path)).collect::<Result<_, _>>()?;
     let given =
         kallsyms.as_deref().map(|path| fs::read_to_string(path).map_err(|error| unreadable(path, error)));
     let given = given.transpose()?;
@@ -53,7 +57,7 @@ pub(crate) fn run(arguments: &ImportArguments) -> Done {
         error => Failure::Input(format!("{}: {error}", file.display())),
     };
     let Imported { mut recorded, absent } =
-        import(BufReader::new(from), kallsyms, command, BufWriter::new(to)).map_err(failed)?;
+        import(from, others, kallsyms, command, BufWriter::new(to)).map_err(failed)?;
     let written = recorded.to.flush();
     written.map_err(|error| Failure::writing(&shown, &error))?;
     let place = recording.finish_beside_former()?;
@@ -76,4 +80,13 @@ pub(crate) fn run(arguments: &ImportArguments) -> Done {
         words
     };
     Failure::both(traced, text::write(json, value, words))
+}
+
+/// The files of what is to be imported. perf record makes a directory where it has more than one, or other files beside.
+fn files(path: &Path) -> Vec<PathBuf> {
+    if !path.is_dir() {
+        return vec![path.to_owned()];
+    }
+    let names = iter::once("data".to_owned()).chain((0..).map(|number| format!("data.{number}")));
+    names.map(|name| path.join(name)).take_while(|path| path.is_file()).collect()
 }

@@ -62,8 +62,14 @@ pub(crate) fn words<W>(recorded: &Recorded<W>, file: &str) -> String {
             totals.all.interrupts
         );
     } else {
-        text.push_str("  This kernel has no events csd:* (before Linux 6.4). Counted are flushes that another CPU asked\n  \
-                       for; interrupts of CPUs with nothing to flush are not among them.\n");
+        text.push_str(if facts.imported.is_some() {
+            "  The file has no events csd:csd_queue_cpu and csd:csd_function_exit: record them too (Linux 6.4 and later).\n"
+        } else {
+            "  This kernel has no events csd:* (before Linux 6.4).\n"
+        });
+        text.push_str(
+            "  Counted are flushes that another CPU asked for; requests to CPUs with nothing to flush are not among them.\n",
+        );
     }
     match (facts.tlb_row, facts.tlb_row_unsure) {
         (None, _) if facts.imported.is_some() => {}

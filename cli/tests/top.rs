@@ -87,15 +87,15 @@ fn keys_change_the_view_and_quit() {
         return;
     }
     let mut shown = Shown::start();
-    // Only what changes is drawn: a view is told by words that stand nowhere else.
+    // Only what changes is drawn: a view is told by a word that stands nowhere else.
     shown.press(b"C");
-    shown.wait_for("cause ");
+    shown.wait_for("[7mcause");
     shown.press(b"h");
     shown.wait_for("Ctrl-C");
     // The help goes at the next key.
     shown.press(b" ");
     shown.press(b"M");
-    shown.wait_for("from CPU (row)");
+    shown.wait_for("(column)");
     shown.press(b"q");
     shown.end(true);
 }

@@ -65,7 +65,7 @@ fn wrong_names_are_answered_with_the_nearest() {
         (&["record", "--output", "a", "--json", "./a"], &["--output and --json name the same file"]),
         (&["import"], &["<FILE>"]),
         (&["import", "missing"], &["missing: No such file"]),
-        (&["import", "."], &[".: Is a directory"]),
+        (&["import", "."], &[".: Is a directory without perf record's file 'data'"]),
         (&["import", "a", "--output", "./a"], &["the file and --output name the same file"]),
         (&["import", "a", "--output", "b", "--json", "b"], &["--output and --json name the same file"]),
         (&["import", "a", "--kallsyms", "a"], &["the file and --kallsyms name the same file"]),
@@ -91,7 +91,7 @@ fn wrong_names_are_answered_with_the_nearest() {
         (&["record", "--output", "a.pftrace", "--trace", "./a.pftrace"], &["--output and --trace name the same file"]),
         (&["record", "--trace", "missing/a.pftrace"], &["missing/a.pftrace", "there is no folder missing"]),
         (&["import", "missing", "--trace", "a.pftrace"], &["missing: No such file"]),
-        (&["import", ".", "--trace", "a"], &["a: --trace", "must end in .pftrace or .perfetto-trace"]),
+        (&["import", "/dev/null", "--trace", "a"], &["a: --trace", "must end in .pftrace or .perfetto-trace"]),
         (&["import", "a.pftrace", "--trace", "./a.pftrace"], &["the file and --trace name the same file"]),
         (&["replay", "a", "--trace", "a.json"], &["a.json: --trace", "must end in .pftrace or .perfetto-trace"]),
         (&["replay", "a", "--trace", "-"], &["--trace writes to a file, not to standard output"]),
@@ -399,6 +399,38 @@ fn files_of_other_programs_are_imported_or_refused() {
         assert!(output.status.success() && text.contains("the first recording is imported from"), "{text}");
         fs::remove_file(&recording).expect("a file");
     }
+    // The events csd:* counted with the first of a group, and not recorded.
+    let path = |name: &str| format!("{}/../linux/recordings/import/{name}", env!("CARGO_MANIFEST_DIR"));
+    let mut bytes = fs::read(path("perf.data")).expect("readable");
+    let word =
+        |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let [entry, first, length] = [16, 24, 32].map(|at| word(&bytes, at) as usize);
+    for attributes in (first..first + length).step_by(entry) {
+        if (527..530).contains(&word(&bytes, attributes + 8)) {
+            bytes[attributes + 16..attributes + 24].fill(0);
+        }
+    }
+    fs::write(folder.file("group"), &bytes).expect("writable");
+    let run = [
+        "import",
+        &folder.file("group"),
+        "--kallsyms",
+        &path("kallsyms"),
+        "--output",
+        &folder.file("recording"),
+    ];
+    let text = String::from_utf8(ceasefire(&run).stdout).expect("UTF-8");
+    assert!(
+        text.contains("The file has no events csd:csd_queue_cpu and csd:csd_function_exit: record them"),
+        "{text}"
+    );
+    // A directory.
+    let path = format!("{}/../linux/recordings/import/perf-threads", env!("CARGO_MANIFEST_DIR"));
+    folder.write("symbols", "ffffffff813424a0 t flush_tlb_func\n");
+    let run = ["import", &path, "--kallsyms", &folder.file("symbols"), "--output", &folder.file("recording")];
+    let output = ceasefire(&run);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(text.starts_with("requests to flush: 51 in"), "{text}");
     // A recording with and without a name of its own, three times: the last but one is kept.
     let path = format!("{}/../linux/recordings/import/trace-6.dat", env!("CARGO_MANIFEST_DIR"));
     for (name, options) in [("recording.parquet", &[][..]), ("other", &["-o", "other"])] {

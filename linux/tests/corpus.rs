@@ -21,7 +21,7 @@ const KALLSYMS: &str = include_str!("../recordings/import/kallsyms");
 /// If an error has more than one line, or if a recording that an import made cannot be opened or replayed.
 pub(crate) fn check_import(bytes: &[u8]) {
     let kallsyms = Kallsyms { given: Some(KALLSYMS), running: None };
-    match import(Cursor::new(bytes.to_vec()), kallsyms, vec!["test".into()], Vec::new()) {
+    match import(Cursor::new(bytes.to_vec()), Vec::new(), kallsyms, vec!["test".into()], Vec::new()) {
         Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
         Ok(imported) => {
             let mut file = tempfile::NamedTempFile::new().expect("a temporary file");

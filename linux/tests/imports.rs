@@ -4,6 +4,7 @@
 use std::io::{Cursor, Write as _};
 use std::path::PathBuf;
 
+use ceasefire_linux::events::Names;
 use ceasefire_linux::import::{import, ImportError, Imported, Kallsyms};
 use ceasefire_linux::recording::{Count, Foreign, Recording, RecordingError};
 use ceasefire_linux::replay::{replay, Mechanism};
@@ -17,6 +18,12 @@ const FILES: [(&str, Foreign); 3] = [
     ("trace-7.dat", Foreign::TraceDat),
 ];
 const FLUSHES: u64 = 50;
+/// Others of perf, of the same program: compressed, a stream, and a directory compressed. They have no system calls.
+const OF_PERF: [&[&str]; 3] = [
+    &["perf-z.data"],
+    &["perf-stream.data"],
+    &["perf-threads/data", "perf-threads/data.0", "perf-threads/data.1"],
+];
 const RELEASE: &str = "6.18.44-fc-v595";
 /// The bytes with which compressed parts begin.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -33,7 +40,15 @@ fn kallsyms() -> String {
 fn imported(bytes: Vec<u8>) -> Result<Imported<Vec<u8>>, ImportError> {
     let kallsyms = kallsyms();
     let kallsyms = Kallsyms { given: Some(&kallsyms), running: None };
-    import(Cursor::new(bytes), kallsyms, vec!["test".into()], Vec::new())
+    import(Cursor::new(bytes), Vec::new(), kallsyms, vec!["test".into()], Vec::new())
+}
+
+/// Imports a file of [`OF_PERF`], of another start of the machine, with those beside it.
+fn imported_of_perf(files: Vec<Vec<u8>>) -> Result<Imported<Vec<u8>>, ImportError> {
+    let mut files = files.into_iter().map(Cursor::new);
+    let first = files.next().expect("a file");
+    let kallsyms = Kallsyms { given: Some("ffffffff813424a0 t flush_tlb_func\n"), running: None };
+    import(first, files.collect(), kallsyms, Vec::new(), Vec::new())
 }
 
 fn refusal(bytes: Vec<u8>) -> String {
@@ -127,7 +142,7 @@ fn the_running_kernel_lends_its_symbols_to_its_own_files_alone() {
     let moved = kallsyms.replace("ffffffff81000000 T _text", "ffffffff82000000 T _text");
     let with = |running| {
         let kallsyms = Kallsyms { given: None, running };
-        import(Cursor::new(file("perf.data")), kallsyms, Vec::new(), Vec::new())
+        import(Cursor::new(file("perf.data")), Vec::new(), kallsyms, Vec::new(), Vec::new())
     };
     assert!(with(Some((RELEASE, &kallsyms))).is_ok());
     for running in [None, Some(("6.18.45", &*kallsyms)), Some((RELEASE, &moved)), Some((RELEASE, ""))] {
@@ -136,7 +151,8 @@ fn the_running_kernel_lends_its_symbols_to_its_own_files_alone() {
         assert!(error.contains("flush_tlb_func") && error.contains("--kallsyms"), "{error}");
     }
     // A file of trace-cmd has them.
-    let own = import(Cursor::new(file("trace-6.dat")), Kallsyms::default(), Vec::new(), Vec::new());
+    let own =
+        import(Cursor::new(file("trace-6.dat")), Vec::new(), Kallsyms::default(), Vec::new(), Vec::new());
     assert_eq!(own.expect("a file").recorded.facts.answered, FLUSHES + 1);
 }
 
@@ -147,11 +163,15 @@ fn wrong_files_are_refused_with_the_remedy() {
         (Vec::new(), "neither a perf.data file of perf record nor a trace.dat file of trace-cmd"),
         (b"PAR1 and more".to_vec(), "neither a perf.data file"),
         (with(perf.clone(), 0, b"2ELIFREP"), "another byte order"),
-        (with(perf.clone(), 8, &[16]), "use 'perf record -o FILE'"),
+        (
+            file("perf-stream.data")[..16].to_vec(),
+            "no list of events at its beginning: use 'perf record -o FILE'",
+        ),
+        (with(perf.clone(), 8, &[16]), "the file is damaged: "),
         // The length of the records is unknown until perf ends.
         (with(perf.clone(), 48, &[0; 8]), "let perf record end by itself"),
         // Without the part that describes events.
-        (with(perf.clone(), 72, &[0]), "neither the events csd:*"),
+        (with(perf.clone(), 72, &[0]), "neither the events csd:csd_queue_cpu and"),
         (perf[..perf.len() / 2].to_vec(), "the file is cut off: it has"),
         (with(six.clone(), 12, &[1]), "another byte order"),
         (with(six.clone(), 13, &[4]), "32 bits"),
@@ -240,12 +260,130 @@ fn a_clock_without_a_name_is_the_local_one() {
 }
 
 #[test]
+fn what_perf_compressed_streamed_or_split_counts_alike() {
+    for names in OF_PERF {
+        let Imported { recorded, absent } =
+            imported_of_perf(names.iter().map(|name| file(name)).collect()).expect("a file");
+        let facts = &recorded.facts;
+        assert_eq!((facts.counted, facts.answered), (Count::Sent, FLUSHES + 1), "{names:?}");
+        assert_eq!((facts.asked, facts.cpus.len()), (Some(FLUSHES + 1), 2), "{names:?}");
+        assert_eq!(facts.kernel, "Linux 6.18.44-fc-v657", "{names:?}");
+        assert!(facts.lost.is_none() && absent.contains(&"csd:csd_function_entry".to_owned()), "{facts:?}");
+        let named = recorded.totals.names.values().any(|name| recorded.names.get(*name) == "shootdowns");
+        assert!(named, "{names:?}");
+    }
+}
+
+#[test]
 fn a_part_of_a_directory_of_perf_is_refused() {
+    let error = imported_of_perf(vec![file("perf-threads/data")]).map(|imported| imported.recorded.facts);
+    let error = error.expect_err("a part").to_string();
+    assert!(error.contains("import its directory"), "{error}");
+}
+
+#[test]
+fn what_is_missing_of_compressed_records_counts_as_lost() {
+    let perf = file("perf-z.data");
+    let zstd = find(&perf, &ZSTD);
+    for bytes in [with(perf.clone(), zstd, &[0; 4]), with(perf.clone(), zstd + 9, &[0xff; 40])] {
+        // Nothing else has events.
+        let error = imported_of_perf(vec![bytes]).map(|imported| imported.recorded.facts.answered);
+        assert!(matches!(error, Err(ImportError::Empty)), "{error:?}");
+    }
+    // A directory without the end of its last file.
+    let mut files: Vec<Vec<u8>> = OF_PERF[2].iter().map(|name| file(name)).collect();
+    let last = files.last_mut().expect("files");
+    last.truncate(last.len() - 20);
+    let facts = imported_of_perf(files).expect("the rest").recorded.facts;
+    assert!(facts.lost.uncounted && facts.lost.unreadable > 0 && facts.unseen > 0, "{facts:?}");
+    assert_eq!(facts.asked, Some(FLUSHES + 1), "the other file");
+}
+
+/// Compresses the records of each round of a file, in pieces that end amid records and blocks.
+fn packed(perf: &[u8], kind: u32) -> Vec<u8> {
+    let word = |at: usize| u64::from_le_bytes(perf[at..at + 8].try_into().expect("eight bytes")) as usize;
+    let (mut at, end) = (word(40), word(40) + word(48));
+    let features: u32 = perf[72..104].iter().map(|byte| byte.count_ones()).sum();
+    let (mut packed, mut round) = (Vec::new(), Vec::new());
+    // The window has a kilobyte.
+    let mut zstd = [&ZSTD[..], &[0, 0]].concat();
+    while at < end {
+        let bytes = usize::from(u16::from_le_bytes([perf[at + 6], perf[at + 7]]));
+        let record = &perf[at..at + bytes];
+        at += bytes;
+        // Mappings, and the records of perf.
+        if record[0] != 1 && record[0] < 64 {
+            round.extend_from_slice(record);
+            if at < end {
+                continue;
+            }
+        }
+        for block in round.chunks(700) {
+            zstd.extend_from_slice(&((block.len() as u32) << 3).to_le_bytes()[..3]);
+            zstd.extend_from_slice(block);
+        }
+        round.clear();
+        for piece in zstd.chunks(500) {
+            let length = if kind == 83 { &(piece.len() as u64).to_le_bytes()[..] } else { &[] };
+            let padding =
+                if kind == 83 { vec![0; piece.len().next_multiple_of(8) - piece.len()] } else { Vec::new() };
+            let body = [length, piece, &padding].concat();
+            packed.extend_from_slice(
+                &[&kind.to_le_bytes()[..], &[0, 0], &(body.len() as u16 + 8).to_le_bytes()].concat(),
+            );
+            packed.extend_from_slice(&body);
+        }
+        zstd.clear();
+        if record[0] == 1 || record[0] >= 64 {
+            packed.extend_from_slice(record);
+        }
+    }
+    // The list of features stands behind the records.
+    let file = [perf, &packed, &perf[end..end + features as usize * 16]].concat();
+    with(with(file, 40, &perf.len().to_le_bytes()), 48, &packed.len().to_le_bytes())
+}
+
+#[test]
+fn compressed_records_have_their_order() {
     let perf = file("perf.data");
-    // The last part, of nodes, becomes the one that says that the records are elsewhere.
-    let set = [perf[73] & !(1 << 6), perf[74], perf[75] | 1];
-    let error = refusal(with(perf, 73, &set));
-    assert!(error.contains("record without --threads"), "{error}");
+    let recorded = imported(perf.clone()).expect("a file").recorded;
+    for kind in [81, 83] {
+        let packed = imported(packed(&perf, kind)).expect("a file").recorded;
+        assert!(packed.facts.lost.is_none(), "{:?}", packed.facts);
+        assert!(packed.to == recorded.to, "{kind}");
+    }
+}
+
+/// `perf record --tail-synthesize`.
+#[test]
+fn what_perf_notes_behind_the_records_is_read() {
+    let mut perf = file("perf.data");
+    let word = |at: usize| u64::from_le_bytes(perf[at..at + 8].try_into().expect("eight bytes")) as usize;
+    let (at, bytes) = (word(40), word(48));
+    let noted = find(&perf, b"[kernel.kallsyms]_text");
+    let end = noted + find(&perf[noted..], &[3, 0, 0, 0]);
+    perf[at..at + bytes].rotate_left(end - at);
+    let kallsyms = kallsyms();
+    let kallsyms = Kallsyms { given: None, running: Some((RELEASE, &kallsyms)) };
+    let imported = import(Cursor::new(perf), Vec::new(), kallsyms, Vec::new(), Vec::new());
+    assert_eq!(imported.expect("a file").recorded.facts.answered, FLUSHES + 1);
+}
+
+/// `trace-cmd record -C tai`, in 2026.
+#[test]
+fn a_clock_that_counts_from_1970_is_read() {
+    let six = file("trace-6.dat");
+    let facts = imported(six.clone()).expect("a file").recorded.facts;
+    let mut tai = six.clone();
+    for page in (0..six.len()).step_by(4096) {
+        let time = u64::from_le_bytes(six[page..page + 8].try_into().expect("eight bytes"));
+        if (facts.began_ns..=facts.ended_ns).contains(&time) {
+            tai = with(tai, page, &(time + 1_790_000_000_000_000_000).to_le_bytes());
+        }
+    }
+    let since = imported(tai).expect("a file").recorded.facts;
+    assert_eq!((since.answered, since.duration_ns()), (facts.answered, facts.duration_ns()));
+    assert!(since.began_ns == 0 && since.lost.is_none(), "{since:?}");
 }
 
 /// Recorded by hand, with too few events.
@@ -265,11 +403,40 @@ fn a_recording_without_switches_or_calls_is_not_replayed() {
     }
 }
 
+fn recording(name: &str) -> Recording {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recordings/import").join(name);
+    Recording::open(&path).expect("a Parquet file")
+}
+
 #[test]
-fn a_recording_that_another_program_compressed_says_how_to_write_it() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recordings/import/zstd.parquet");
-    let mechanism = Mechanism::of_linux(RELEASE);
-    let error = replay(&mut Recording::open(&path).expect("a Parquet file"), &[mechanism]);
+fn a_recording_that_another_program_compressed_is_read() {
+    let rows = |name: &str| {
+        let mut rows = Vec::new();
+        let read = recording(name).each(&mut Names::default(), |row, _| -> Result<(), RecordingError> {
+            rows.push(row);
+            Ok(())
+        });
+        read.unwrap_or_else(|error| panic!("{name}: {error}"));
+        rows
+    };
+    let of_gzip = rows("gzip.parquet");
+    assert_eq!(of_gzip.len(), 40);
+    for name in ["lz4.parquet", "zstd.parquet", "zstd-2.parquet", "polars.parquet"] {
+        assert!(rows(name) == of_gzip, "{name}");
+    }
+}
+
+#[test]
+fn a_recording_without_a_value_that_each_row_has_is_damaged() {
+    let read = recording("null.parquet")
+        .each(&mut Names::default(), |_, _| -> Result<(), RecordingError> { Ok(()) });
+    let error = read.expect_err("a row without a CPU").to_string();
+    assert!(error.contains("a row without a value that each row has"), "{error}");
+}
+
+#[test]
+fn a_recording_that_is_compressed_in_another_way_says_how_to_write_it() {
+    let error = replay(&mut recording("brotli.parquet"), &[Mechanism::of_linux(RELEASE)]);
     let error = error.map(|replayed| replayed.facts).expect_err("compressed").to_string();
     assert!(error.contains("write it with Snappy or uncompressed"), "{error}");
 }
@@ -308,12 +475,14 @@ proptest! {
 
     #[test]
     fn a_damaged_file_is_read_or_refused(
-        which in 0_usize..3,
+        which in 0_usize..6,
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         cut in any::<Option<prop::sample::Index>>(),
         in_head: bool,
     ) {
-        let mut bytes = file(FILES[which].0);
+        let others = which.checked_sub(FILES.len()).map(|which| OF_PERF[which]);
+        let mut files: Vec<Vec<u8>> = others.unwrap_or(&[FILES[which % 3].0]).iter().map(|name| file(name)).collect();
+        let bytes = files.last_mut().expect("a file");
         for (at, byte) in flips {
             // The numbers on which everything depends stand at the beginning.
             let at = at.index(if in_head { 400 } else { bytes.len() });
@@ -322,7 +491,8 @@ proptest! {
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        if let Err(error) = imported(bytes) {
+        let imported = if others.is_some() { imported_of_perf(files) } else { imported(files.remove(0)) };
+        if let Err(error) = imported {
             prop_assert!(!error.to_string().contains('\n'), "{error}");
         }
     }

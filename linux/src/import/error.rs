@@ -109,9 +109,12 @@ impl fmt::Display for ImportError {
             }
             Self::Format(error) => error.fmt(f),
             Self::NoEvents => f.write_str(
-                "the file has neither the events csd:* (Linux 6.4 and later) nor tlb:tlb_flush, which count shootdowns",
+                "the file has neither the events csd:csd_queue_cpu and csd:csd_function_exit (Linux 6.4 and later) nor \
+                 tlb:tlb_flush, which count shootdowns: record them",
             ),
-            Self::Empty => f.write_str("the file has no events: nothing was recorded, or it is cut off before the first"),
+            Self::Empty => f.write_str(
+                "the file has no events: nothing was recorded, or it is cut off or damaged before the first",
+            ),
             Self::NoSymbols => f.write_str(
                 "the file does not say where the kernel's function flush_tlb_func is: give a copy of /proc/kallsyms of \
                  the recorded machine, made as root since its last start, with --kallsyms",

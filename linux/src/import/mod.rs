@@ -6,11 +6,13 @@
 
 mod cursor;
 mod error;
+mod packed;
 mod perf;
 mod trace_dat;
 mod tracing_data;
 
 use std::io::{Read, Seek, Write};
+use std::ops::Range;
 
 use crate::events::{level_of, Event, Kind, Level, Lookup, Source, Spelled as _, Work, SOURCES};
 use crate::import::cursor::Cursor;
@@ -26,6 +28,8 @@ pub use error::ImportError;
 /// The events that count interrupts, and the one that counts flushes.
 const COUNTED: [&str; 2] = ["csd:csd_queue_cpu", "csd:csd_function_exit"];
 const FLUSHED: &str = "tlb:tlb_flush";
+/// The times of clocks that count from 1970, from 2006 to 2043. Of them, the first event is the beginning.
+const SINCE_1970_NS: Range<u64> = LATEST_NS * 2..LATEST_NS * 4;
 
 /// A file's events in the order of time.
 trait Events {
@@ -78,13 +82,14 @@ pub struct Imported<W> {
 }
 
 /// Makes a recording of a file, and writes it to `to`. A file that is cut off behind its descriptions gives the events
-/// before.
+/// before. `perf record --threads` writes `others` beside it, one for each CPU.
 ///
 /// # Errors
 /// If the file cannot be read, is of no kind that is known, or lacks what is needed to count shootdowns; or if the
 /// recording cannot be written.
 pub fn import<R: Read + Seek + 'static, W: Write + Send>(
     from: R,
+    others: Vec<R>,
     kallsyms: Kallsyms,
     command: Vec<String>,
     to: W,
@@ -93,7 +98,10 @@ pub fn import<R: Read + Seek + 'static, W: Write + Send>(
     let beginning = cursor.bytes(cursor.left().min(Foreign::BEGINNING))?;
     cursor.go(0)?;
     let opened = match Foreign::of(&beginning) {
-        Some(Foreign::PerfData) => perf::open(cursor)?,
+        Some(Foreign::PerfData) => {
+            let others: Result<Vec<Cursor<R>>, ImportError> = others.into_iter().map(Cursor::new).collect();
+            perf::open(cursor, others?)?
+        }
         Some(Foreign::TraceDat) => trace_dat::open(cursor)?,
         None => return Err(ImportError::Unknown),
     };
@@ -120,9 +128,14 @@ pub fn import<R: Read + Seek + 'static, W: Write + Send>(
     threads.add(0, idle);
     let mut impossible = 0;
     let mut next = events.next(&mut lookup, &mut threads)?;
+    let origin_ns = next.map_or(0, |event| event.time_ns);
+    let origin_ns = if SINCE_1970_NS.contains(&origin_ns) { origin_ns } else { 0 };
+    // One before the first becomes impossible.
+    let timed = |event: Event| Event { time_ns: event.time_ns.wrapping_sub(origin_ns), ..event };
+    next = next.map(timed);
     while next.is_some_and(|event| !is_possible(&event)) {
         impossible += 1;
-        next = events.next(&mut lookup, &mut threads)?;
+        next = events.next(&mut lookup, &mut threads)?.map(timed);
     }
     let began_ns = next.ok_or(ImportError::Empty)?.time_ns;
     let began_unix_s =
@@ -147,7 +160,7 @@ pub fn import<R: Read + Seek + 'static, W: Write + Send>(
         } else {
             impossible += 1;
         }
-        next = events.next(&mut lookup, keeper.threads())?;
+        next = events.next(&mut lookup, keeper.threads())?.map(timed);
     }
     let levels: Vec<(String, Level)> = formats
         .iter()

@@ -1,7 +1,7 @@
 //! Files of `perf record`: `tools/perf/Documentation/perf.data-file-format.txt` of Linux describes them, and
 //! `perf_event_open(2)` the records.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{Read, Seek};
 
 use byteorder::NativeEndian;
@@ -14,6 +14,7 @@ use linux_perf_event_reader::{
 use crate::events::{level_of, Decoder, Event, Kind, Lookup};
 use crate::import::cursor::{text, Cursor};
 use crate::import::error::ImportError;
+use crate::import::packed::Frame;
 use crate::import::tracing_data::{ftrace, head, layout, short_text, systems};
 use crate::import::{Anchor, Events, Opened};
 use crate::kernel::machine::list;
@@ -51,8 +52,11 @@ mod feature {
 
 /// The numbers of perf's own records (`tools/lib/perf/include/perf/event.h`), all from 64 on.
 mod own {
+    pub(super) const ATTRIBUTES: u32 = 64;
+    pub(super) const TRACING_DATA: u32 = 66;
     pub(super) const FINISHED_ROUND: u32 = 68;
     pub(super) const AUXTRACE: u32 = 71;
+    pub(super) const FEATURE: u32 = 80;
     pub(super) const COMPRESSED: u32 = 81;
     pub(super) const COMPRESSED2: u32 = 83;
 }
@@ -62,10 +66,17 @@ struct Records<R> {
     cursor: Cursor<R>,
     /// The end of the records.
     end: u64,
+    /// The other files of a directory, the next one last.
+    others: Vec<Cursor<R>>,
+    is_over: bool,
+    packed: Frame,
+    /// The rounds of which compressed records were not read yet: how many bytes come before the end of each.
+    rounds: VecDeque<u64>,
     layouts: Layouts,
     decoder: Decoder,
-    /// Events by time and place.
+    /// Events by time and number.
     queue: BTreeMap<(u64, u64), Event>,
+    count: u64,
     /// The time up to which every event is in the queue.
     sure_ns: u64,
     /// The latest time at the end of the last round, and the latest so far.
@@ -97,6 +108,7 @@ struct Shape {
 }
 
 /// The layouts of records, which differ by the event to which they belong.
+#[derive(Default)]
 struct Layouts {
     all: Vec<Shape>,
     by_id: HashMap<u64, usize>,
@@ -107,6 +119,50 @@ struct Layouts {
 }
 
 impl Layouts {
+    /// Reads the list of events.
+    fn read<R: Read + Seek>(
+        &mut self,
+        cursor: &mut Cursor<R>,
+        (at, bytes): Section,
+        entry: u64,
+    ) -> Result<(), ImportError> {
+        let damaged = ImportError::Unreadable { part: "the list of events", at };
+        let count = bytes.checked_div(entry).filter(|_| entry > SECTION).ok_or(damaged)?;
+        cursor.go(at)?;
+        for _ in 0..count {
+            let at = cursor.at();
+            let attributes = cursor.bytes(entry - SECTION)?;
+            let (ids_at, ids_bytes) = section(cursor)?;
+            let next = cursor.at();
+            cursor.go(ids_at)?;
+            let ids: Result<Vec<u64>, ImportError> = (0..ids_bytes / 8).map(|_| cursor.u64()).collect();
+            self.add(&attributes, at, ids?)?;
+            cursor.go(next)?;
+        }
+        Ok(())
+    }
+
+    /// Adds an event.
+    fn add(
+        &mut self,
+        attributes: &[u8],
+        at: u64,
+        ids: impl IntoIterator<Item = u64>,
+    ) -> Result<(), ImportError> {
+        let damaged = || ImportError::Unreadable { part: "the list of events", at };
+        let parsed = PerfEventAttr::parse::<_, NativeEndian>(attributes);
+        let read_format = attributes.get(values::AT..).and_then(|rest| rest.first_chunk());
+        let read_format = u64::from_ne_bytes(*read_format.ok_or_else(damaged)?);
+        let (attributes, _) = parsed.map_err(|_| damaged())?;
+        self.is_backward |= attributes.flags.contains(AttrFlags::WRITE_BACKWARD);
+        if let PerfEventType::Tracepoint(format) = attributes.type_ {
+            self.kept.insert(format, attributes.sampling_policy);
+        }
+        self.by_id.extend(ids.into_iter().map(|id| (id, self.all.len())));
+        self.all.push(Shape { info: RecordParseInfo::new(&attributes, Endianness::NATIVE), read_format });
+        Ok(())
+    }
+
     /// The layout of a record. If layouts differ, all have the event's number at the same place.
     fn of(&self, kind: RecordType, body: &[u8]) -> Option<&Shape> {
         let first = self.all.first()?;
@@ -178,34 +234,64 @@ fn number(value: i32) -> u32 {
 }
 
 impl<R: Read + Seek> Records<R> {
-    /// Reads the next record, unless it was the last.
+    /// Reads the next record, or finds that there is none.
     fn read(&mut self, lookup: &mut Lookup, threads: &mut Threads) -> Result<(), ImportError> {
         let at = self.cursor.at();
-        let (kind, misc, bytes) = (self.cursor.u32()?, self.cursor.u16()?, self.cursor.u16()?);
-        let Some(bytes) = u64::from(bytes).checked_sub(HEAD) else {
-            return Err(ImportError::Unreadable { part: "a record", at });
-        };
-        self.cursor.fill(&mut self.record, bytes)?;
+        let damaged = |_| ImportError::Unreadable { part: "a compressed record", at };
+        if self.rounds.front().is_some_and(|before| *before <= self.packed.taken()) {
+            self.rounds.pop_front();
+            // What comes later is not older than the latest of the round before.
+            self.sure_ns = self.round_ns;
+            self.round_ns = self.latest_ns;
+            return Ok(());
+        }
+        if let Some((kind, misc)) = self.packed.next(&mut self.record).map_err(damaged)? {
+            self.queue(RecordType(kind), misc, lookup, threads);
+            return Ok(());
+        }
+        if at >= self.end {
+            self.end_file();
+            return Ok(());
+        }
+        let (kind, misc) = record(&mut self.cursor, &mut self.record)?;
         match kind {
-            own::FINISHED_ROUND => {
-                // What comes later is not older than the latest of the round before.
-                self.sure_ns = self.round_ns;
-                self.round_ns = self.latest_ns;
-                Ok(())
-            }
-            own::AUXTRACE => {
-                let more = self.record.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
-                self.cursor.go(self.cursor.at().saturating_add(more))
-            }
-            own::COMPRESSED | own::COMPRESSED2 => {
-                Err(ImportError::Compressed { by: "perf record -z".into(), remedy: "record without -z" })
+            own::FINISHED_ROUND => self.rounds.push_back(self.packed.decoded()),
+            own::COMPRESSED => self.packed.add(&self.record).map_err(damaged)?,
+            // A length comes first.
+            own::COMPRESSED2 => {
+                let (bytes, piece) = self.record.split_first_chunk().unwrap_or((&[0; 8], &[]));
+                let bytes = u64::from_ne_bytes(*bytes).min(piece.len() as u64);
+                self.packed.add(&piece[..bytes as usize]).map_err(damaged)?;
             }
             _ => {
-                if self.event(RecordType(kind), misc, at, lookup, threads).is_none() {
-                    self.lost.unreadable += 1;
-                }
-                Ok(())
+                skip(&mut self.cursor, kind, &self.record)?;
+                self.queue(RecordType(kind), misc, lookup, threads);
             }
+        }
+        Ok(())
+    }
+
+    /// Goes on behind the last record of a file.
+    fn end_file(&mut self) {
+        if self.packed.end() {
+            return;
+        }
+        if self.packed.is_cut() {
+            self.lost.uncounted = true;
+            self.lost.unreadable += 1;
+        }
+        match self.others.pop() {
+            Some(other) => (self.end, self.cursor) = (other.left(), other),
+            None => self.is_over = true,
+        }
+        self.packed = Frame::default();
+        self.rounds.clear();
+    }
+
+    /// Queues the event of a record, or counts it.
+    fn queue(&mut self, kind: RecordType, misc: u16, lookup: &mut Lookup, threads: &mut Threads) {
+        if self.event(kind, misc, lookup, threads).is_none() {
+            self.lost.unreadable += 1;
         }
     }
 
@@ -214,7 +300,6 @@ impl<R: Read + Seek> Records<R> {
         &mut self,
         kind: RecordType,
         misc: u16,
-        at: u64,
         lookup: &mut Lookup,
         threads: &mut Threads,
     ) -> Option<()> {
@@ -290,11 +375,12 @@ impl<R: Read + Seek> Records<R> {
             _ => return Some(()),
         };
         self.latest_ns = self.latest_ns.max(event.time_ns);
-        self.queue.insert((event.time_ns, at), event);
+        self.queue.insert((event.time_ns, self.count), event);
+        self.count += 1;
         Some(())
     }
 
-    /// Ends with what was read. A file that is cut off, or damaged, has lost the rest.
+    /// Ends a file with what was read. One that is cut off, or damaged, has lost the rest.
     fn stop(&mut self) {
         self.lost.uncounted = true;
         self.lost.unreadable += 1;
@@ -305,14 +391,13 @@ impl<R: Read + Seek> Records<R> {
 impl<R: Read + Seek> Events for Records<R> {
     fn next(&mut self, lookup: &mut Lookup, threads: &mut Threads) -> Result<Option<Event>, ImportError> {
         loop {
-            let has_more = self.cursor.at() < self.end;
             if let Some(first) = self.queue.first_entry() {
-                if !has_more || first.key().0 <= self.sure_ns {
+                if self.is_over || first.key().0 <= self.sure_ns {
                     // A record that comes too late takes the time of the one before.
                     self.given_ns = self.given_ns.max(first.key().0);
                     return Ok(Some(Event { time_ns: self.given_ns, ..first.remove() }));
                 }
-            } else if !has_more {
+            } else if self.is_over {
                 return Ok(None);
             }
             match self.read(lookup, threads) {
@@ -339,76 +424,180 @@ fn section<R: Read + Seek>(cursor: &mut Cursor<R>) -> Result<Section, ImportErro
     Ok((cursor.u64()?, cursor.u64()?))
 }
 
-/// Opens a file.
-pub(super) fn open<R: Read + Seek + 'static>(mut cursor: Cursor<R>) -> Result<Opened, ImportError> {
+/// Reads a record: its kind, its flags, and its body.
+fn record<R: Read + Seek>(cursor: &mut Cursor<R>, body: &mut Vec<u8>) -> Result<(u32, u16), ImportError> {
+    let at = cursor.at();
+    let (kind, misc, bytes) = (cursor.u32()?, cursor.u16()?, cursor.u16()?);
+    let bytes = u64::from(bytes).checked_sub(HEAD);
+    cursor.fill(body, bytes.ok_or(ImportError::Unreadable { part: "a record", at })?)?;
+    Ok((kind, misc))
+}
+
+/// Goes behind what follows a record.
+fn skip<R: Read + Seek>(cursor: &mut Cursor<R>, kind: u32, body: &[u8]) -> Result<(), ImportError> {
+    let bytes = match kind {
+        own::AUXTRACE => body.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes)),
+        own::TRACING_DATA => body.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes).into()),
+        _ => return Ok(()),
+    };
+    cursor.go(cursor.at().saturating_add(bytes))
+}
+
+/// What stands outside the kernel's own records.
+struct Described {
+    layouts: Layouts,
+    formats: Option<Vec<Format>>,
+    facts: Facts,
+    /// The place of the records, and their end.
+    records: Section,
+    /// Whether the records of the CPUs are in other files.
+    is_directory: bool,
+}
+
+impl Described {
+    fn new(records: Section) -> Self {
+        Self {
+            layouts: Layouts::default(),
+            formats: None,
+            facts: Facts { imported: Some(Foreign::PerfData), ..Facts::default() },
+            records,
+            is_directory: false,
+        }
+    }
+
+    /// Reads a file with a list of its parts.
+    fn file<R: Read + Seek>(cursor: &mut Cursor<R>) -> Result<Self, ImportError> {
+        let entry = cursor.u64()?;
+        let attributes = section(cursor)?;
+        let (at, bytes) = section(cursor)?;
+        section(cursor)?;
+        let set = cursor.bytes(FEATURES as u64 / 8)?;
+        if bytes == 0 {
+            return Err(ImportError::Lacks {
+                part: "list of parts",
+                remedy: "let perf record end by itself, or by Ctrl-C",
+            });
+        }
+        let end = at.checked_add(bytes);
+        let end = end.ok_or(ImportError::Unreadable { part: "the place of the records", at })?;
+        let mut described = Self::new((at, end));
+        described.layouts.read(cursor, attributes, entry)?;
+        let words = set.as_chunks::<8>().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
+        let bits = words.flat_map(|word| (0..64).map(move |bit| word >> bit & 1 != 0));
+        let mut features = HashMap::new();
+        cursor.go(end)?;
+        for (number, _) in bits.enumerate().filter(|(_, is_there)| *is_there) {
+            features.insert(number, section(cursor)?);
+        }
+        if let Some((at, _)) = features.remove(&feature::TRACING_DATA) {
+            cursor.go(at)?;
+            described.formats = Some(tracing_data(cursor)?);
+        }
+        described.is_directory = features.contains_key(&feature::DIRECTORY);
+        for (number, (at, bytes)) in features {
+            cursor.go(at)?;
+            // A part that cannot be read is absent.
+            let _ = fact(cursor, number, bytes, &mut described.facts);
+        }
+        Ok(described)
+    }
+
+    /// Reads the beginning of a stream, which has its parts among the records, before the first one of an event.
+    fn stream<R: Read + Seek>(cursor: &mut Cursor<R>) -> Result<Self, ImportError> {
+        let at = cursor.at();
+        let mut described = Self::new((at, at + cursor.left()));
+        let mut body = Vec::new();
+        while cursor.left() > 0 {
+            let at = cursor.at();
+            let (kind, _) = record(cursor, &mut body)?;
+            let next = cursor.at();
+            match kind {
+                own::ATTRIBUTES => {
+                    let bytes = body.get(4..).and_then(|rest| rest.first_chunk());
+                    let bytes = bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes) as usize);
+                    let Some((attributes, ids)) = body.split_at_checked(bytes) else {
+                        return Err(ImportError::Unreadable { part: "the list of events", at });
+                    };
+                    let ids = ids.as_chunks().0.iter().map(|id| u64::from_ne_bytes(*id));
+                    described.layouts.add(attributes, at, ids)?;
+                }
+                own::TRACING_DATA => {
+                    described.formats = Some(tracing_data(cursor)?);
+                    cursor.go(next)?;
+                }
+                own::FEATURE => {
+                    cursor.go(at + HEAD)?;
+                    let number = cursor.u64()?;
+                    // As in a file.
+                    let _ =
+                        fact(cursor, number as usize, next.saturating_sub(cursor.at()), &mut described.facts);
+                    cursor.go(next)?;
+                }
+                own::COMPRESSED | own::COMPRESSED2 => break,
+                kind if RecordType(kind) == RecordType::SAMPLE => break,
+                _ => {}
+            }
+            skip(cursor, kind, &body)?;
+        }
+        if described.layouts.all.is_empty() {
+            return Err(ImportError::Lacks {
+                part: "list of events at its beginning",
+                remedy: "use 'perf record -o FILE', not '-o -', or neither --overwrite nor --tail-synthesize",
+            });
+        }
+        Ok(described)
+    }
+}
+
+/// Reads the formats of events.
+fn tracing_data<R: Read + Seek>(cursor: &mut Cursor<R>) -> Result<Vec<Format>, ImportError> {
+    head(cursor)?;
+    layout(cursor)?;
+    ftrace(cursor)?;
+    systems(cursor)
+}
+
+/// Opens a file, and those beside it if it is one of a directory.
+pub(super) fn open<R: Read + Seek + 'static>(
+    mut cursor: Cursor<R>,
+    mut others: Vec<Cursor<R>>,
+) -> Result<Opened, ImportError> {
     let native = if cfg!(target_endian = "big") { b"2ELIFREP" } else { b"PERFILE2" };
     if cursor.bytes(native.len() as u64)? != native {
         return Err(ImportError::OtherMachine);
     }
-    if cursor.u64()? < HEADER {
-        return Err(ImportError::Lacks {
-            part: "list of parts, since it is a stream",
-            remedy: "use 'perf record -o FILE', not '-o -'",
-        });
-    }
-    let entry = cursor.u64()?;
-    let attributes = section(&mut cursor)?;
-    let (data_at, data_bytes) = section(&mut cursor)?;
-    section(&mut cursor)?;
-    let set = cursor.bytes(FEATURES as u64 / 8)?;
-    if data_bytes == 0 {
-        return Err(ImportError::Lacks {
-            part: "list of parts",
-            remedy: "let perf record end by itself, or by Ctrl-C",
-        });
-    }
-    let layouts = layouts(&mut cursor, attributes, entry)?;
-    let end = data_at.checked_add(data_bytes);
-    let end = end.ok_or(ImportError::Unreadable { part: "the place of the records", at: data_at })?;
-
-    let words = set.as_chunks::<8>().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
-    let bits = words.flat_map(|word| (0..64).map(move |bit| word >> bit & 1 != 0));
-    let mut features = HashMap::new();
-    cursor.go(end)?;
-    for (number, _) in bits.enumerate().filter(|(_, is_there)| *is_there) {
-        features.insert(number, section(&mut cursor)?);
-    }
-    let Some((at, _)) = features.get(&feature::TRACING_DATA) else {
-        return Err(ImportError::NoEvents);
-    };
-    cursor.go(*at)?;
-    head(&mut cursor)?;
-    layout(&mut cursor)?;
-    ftrace(&mut cursor)?;
-    let mut formats = systems(&mut cursor)?;
-    if features.contains_key(&feature::DIRECTORY) {
+    let is_stream = cursor.u64()? < HEADER;
+    let described = if is_stream { Described::stream(&mut cursor)? } else { Described::file(&mut cursor)? };
+    let Described { layouts, formats, facts, records: (at, end), is_directory } = described;
+    let mut formats = formats.ok_or(ImportError::NoEvents)?;
+    if is_directory && others.is_empty() {
         return Err(ImportError::Lacks {
             part: "records of its CPUs, which perf record --threads writes beside it",
-            remedy: "record without --threads",
+            remedy: "import its directory",
         });
     }
     layouts.keep(&mut formats)?;
     // perf has records of its own for the threads.
     formats.retain(|format| format.system() != "task" && format.name() != "sched:sched_process_exit");
-    let mut facts = Facts { imported: Some(Foreign::PerfData), ..Facts::default() };
-    for (number, (at, bytes)) in features {
-        cursor.go(at)?;
-        // A part that cannot be read is absent.
-        let _ = fact(&mut cursor, number, bytes, &mut facts);
-    }
-    cursor.go(data_at)?;
+    cursor.go(at)?;
     let mut notes = Notes::default();
     // What cannot be read here is met again, and counted.
     let _ = notes.read(&mut cursor, end, layouts.is_backward);
     let Notes { anchor, threads } = notes;
-    cursor.go(data_at)?;
+    cursor.go(at)?;
+    others.reverse();
     let decoder = Decoder::of_formats(&formats)?.ok_or(ImportError::NoEvents)?;
     let events = Records {
         cursor,
         end,
+        others,
+        is_over: false,
+        packed: Frame::default(),
+        rounds: VecDeque::new(),
         layouts,
         decoder,
         queue: BTreeMap::new(),
+        count: 0,
         sure_ns: 0,
         round_ns: 0,
         latest_ns: 0,
@@ -418,40 +607,6 @@ pub(super) fn open<R: Read + Seek + 'static>(mut cursor: Cursor<R>) -> Result<Op
         lost_samples: 0,
     };
     Ok(Opened { facts, formats, symbols: None, anchor, threads, events: Box::new(events) })
-}
-
-/// Reads the layouts of the records of each event.
-fn layouts<R: Read + Seek>(
-    cursor: &mut Cursor<R>,
-    (at, bytes): Section,
-    entry: u64,
-) -> Result<Layouts, ImportError> {
-    let damaged = |at| ImportError::Unreadable { part: "the list of events", at };
-    let count = bytes.checked_div(entry).filter(|_| entry > SECTION).ok_or(damaged(at))?;
-    let mut layouts =
-        Layouts { all: Vec::new(), by_id: HashMap::new(), kept: HashMap::new(), is_backward: false };
-    cursor.go(at)?;
-    for number in 0..count {
-        let at = cursor.at();
-        let attributes = cursor.bytes(entry - SECTION)?;
-        let (ids_at, ids_bytes) = section(cursor)?;
-        let next = cursor.at();
-        let parsed = PerfEventAttr::parse::<_, NativeEndian>(&attributes[..]);
-        let read_format = attributes.get(values::AT..).and_then(|rest| rest.first_chunk());
-        let read_format = u64::from_ne_bytes(*read_format.ok_or(damaged(at))?);
-        let (attributes, _) = parsed.map_err(|_| damaged(at))?;
-        layouts.all.push(Shape { info: RecordParseInfo::new(&attributes, Endianness::NATIVE), read_format });
-        layouts.is_backward |= attributes.flags.contains(AttrFlags::WRITE_BACKWARD);
-        if let PerfEventType::Tracepoint(format) = attributes.type_ {
-            layouts.kept.insert(format, attributes.sampling_policy);
-        }
-        cursor.go(ids_at)?;
-        for _ in 0..ids_bytes / 8 {
-            layouts.by_id.insert(cursor.u64()?, number as usize);
-        }
-        cursor.go(next)?;
-    }
-    Ok(layouts)
 }
 
 /// Reads what a part says about the machine.
@@ -509,17 +664,17 @@ struct Notes {
 }
 
 impl Notes {
-    /// Reads what stands in the first records, or in all of a file whose notes come last.
+    /// Reads what stands in the first records, or in all of a file if perf noted nothing there.
     fn read<R: Read + Seek>(
         &mut self,
         cursor: &mut Cursor<R>,
         end: u64,
-        all: bool,
+        mut all: bool,
     ) -> Result<(), ImportError> {
-        let mut count = 0;
-        while cursor.at() < end && (all || (count < BEGINNING && self.anchor.is_none())) {
-            let (kind, misc, bytes) = (cursor.u32()?, cursor.u16()?, cursor.u16()?);
-            let body = cursor.bytes(u64::from(bytes).saturating_sub(HEAD))?;
+        let (mut count, mut body) = (0, Vec::new());
+        while cursor.at() < end && (all || self.anchor.is_none()) {
+            let (kind, misc) = record(cursor, &mut body)?;
+            skip(cursor, kind, &body)?;
             let data = RawData::from(&body[..]);
             match RecordType(kind) {
                 RecordType::MMAP => {
@@ -537,7 +692,8 @@ impl Notes {
                 }
                 _ => {}
             }
-            count += 1;
+            count += usize::from(kind < own::ATTRIBUTES);
+            all |= count == BEGINNING && self.anchor.is_none();
         }
         Ok(())
     }

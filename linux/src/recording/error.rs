@@ -47,7 +47,7 @@ impl From<ParquetError> for RecordingError {
                 Ok(error) => Self::Io(*error),
                 Err(error) => Self::Damaged(error.to_string()),
             },
-            // Of the codecs, Snappy is compiled in.
+            // The codecs that are compiled in are Snappy, gzip and LZ4.
             ParquetError::General(reason) if reason.starts_with("Disabled feature") => Self::Compressed,
             error => Self::Damaged(error.to_string()),
         }

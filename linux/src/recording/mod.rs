@@ -12,6 +12,7 @@ mod read;
 mod rows;
 mod words;
 mod write;
+mod zstd;
 
 pub use anonymous::anonymize;
 pub use columns::{Column, COLUMNS};

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use parquet::data_type::{ByteArrayType, DataType, Int64Type};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
@@ -28,6 +29,7 @@ const BATCH: usize = 1 << 14;
 
 /// A recording that is read from its beginning to its end.
 pub struct Recording {
+    pages: Arc<File>,
     file: SerializedFileReader<File>,
     facts: Facts,
     /// The place of each of [`COLUMNS`] in the file; none if it is absent.
@@ -56,6 +58,7 @@ impl Recording {
         if !beginning.starts_with(PARQUET) {
             return Err(RecordingError::NotParquet);
         }
+        let pages = Arc::new(file.try_clone()?);
         let file = damaged(|| Ok(SerializedFileReader::new(file)?))?;
         let metadata = file.metadata().file_metadata();
         let facts = metadata.key_value_metadata().into_iter().flatten().find(|pair| pair.key == FACTS);
@@ -84,7 +87,8 @@ impl Recording {
         for column in COLUMNS {
             let fits = |place: &usize| {
                 let found = schema.column(*place);
-                let (is_required, physical) = (found.max_def_level() == 0, found.physical_type());
+                let (level, physical) = (found.max_def_level(), found.physical_type());
+                let is_optional = level == 1 && found.max_rep_level() == 0;
                 let expected = if column.is_text {
                     ByteArrayType::get_physical_type()
                 } else {
@@ -92,7 +96,7 @@ impl Recording {
                 };
                 found.path().string() == column.name
                     && physical == expected
-                    && is_required == column.is_required
+                    && (is_optional || column.is_required && level == 0)
             };
             let place = (0..schema.num_columns()).find(fits);
             if place.is_none() && column.is_required {
@@ -100,7 +104,7 @@ impl Recording {
             }
             places.push(place);
         }
-        Ok(Self { file, facts, places, lost: Loss::default() })
+        Ok(Self { pages, file, facts, places, lost: Loss::default() })
     }
 
     /// The facts about the recording.
@@ -140,7 +144,7 @@ impl Recording {
             let (count, mut rows) = damaged(|| {
                 let group = self.file.get_row_group(group)?;
                 let rows = group.metadata().num_rows().cast_unsigned() as usize;
-                Ok((rows, Rows::open(&*group, &self.places)?))
+                Ok((rows, Rows::open(&self.pages, &*group, &self.places)?))
             })?;
             let mut left = count;
             while left > 0 {

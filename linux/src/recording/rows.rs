@@ -1,5 +1,8 @@
 //! Rows of a recording, which are read column by column.
 
+use std::fs::File;
+use std::sync::Arc;
+
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int64Type};
 use parquet::file::reader::RowGroupReader;
@@ -10,7 +13,7 @@ use crate::recording::columns::{kind, Number, Optional, Text, COLUMNS, NUMBERS, 
 use crate::recording::error::RecordingError;
 use crate::recording::read::MOST_CPUS;
 use crate::recording::words::Meanings;
-use crate::recording::Row;
+use crate::recording::{zstd, Row};
 
 /// The time since a machine's start, in nanoseconds, from which no recording is believed: 18 years.
 pub(crate) const LATEST_NS: u64 = 1 << 59;
@@ -33,6 +36,7 @@ type Texts = Column<ByteArrayType, Name>;
 impl<T: DataType, V: Copy> Column<T, V> {
     /// Begins to read a column of a group. `place` is that in the file, if the file has the column.
     fn open(
+        file: &Arc<File>,
         group: &dyn RowGroupReader,
         place: Option<usize>,
         column: &super::Column,
@@ -44,7 +48,7 @@ impl<T: DataType, V: Copy> Column<T, V> {
         };
         let open = |place| {
             let changes = || RecordingError::Damaged(format!("column '{}' changes its type", column.name));
-            T::get_column_reader(group.get_column_reader(place)?).ok_or_else(changes)
+            T::get_column_reader(zstd::column(file, group, place)?).ok_or_else(changes)
         };
         Ok(Self { reader: place.filter(has_values).map(open).transpose()?, values: Vec::new() })
     }
@@ -103,9 +107,13 @@ pub(super) struct Rows {
 
 impl Rows {
     /// Begins to read a group. `places` are those of [`COLUMNS`] in the file.
-    pub(super) fn open(group: &dyn RowGroupReader, places: &[Option<usize>]) -> Result<Self, RecordingError> {
-        let numbers = |column: usize| Numbers::open(group, places[column], &COLUMNS[column]);
-        let texts = |column: usize| Texts::open(group, places[column], &COLUMNS[column]);
+    pub(super) fn open(
+        file: &Arc<File>,
+        group: &dyn RowGroupReader,
+        places: &[Option<usize>],
+    ) -> Result<Self, RecordingError> {
+        let numbers = |column: usize| Numbers::open(file, group, places[column], &COLUMNS[column]);
+        let texts = |column: usize| Texts::open(file, group, places[column], &COLUMNS[column]);
         Ok(Self {
             times: numbers(0)?,
             cpus: numbers(1)?,
@@ -124,7 +132,14 @@ impl Rows {
 
     /// Reads up to `most` rows of every column, and returns how many.
     pub(super) fn read(&mut self, most: usize, names: &mut Names) -> Result<usize, RecordingError> {
-        let count = self.times.read(most, None)?.unwrap_or(0);
+        let levels = &mut self.levels;
+        // Other programs write every column as optional.
+        let full = |levels: &mut Vec<i16>| {
+            let lacks = RecordingError::Damaged("a row without a value that each row has".into());
+            levels.drain(..).all(|level| level > 0).then_some(()).ok_or(lacks)
+        };
+        let count = self.times.read(most, Some(levels))?.unwrap_or(0);
+        full(levels)?;
         let check = |read: Option<usize>| match read {
             Some(read) if read != count || read == 0 => {
                 Err(RecordingError::Damaged("columns of different lengths".into()))
@@ -132,10 +147,12 @@ impl Rows {
             read => Ok(read.is_some()),
         };
         for column in [&mut self.cpus, &mut self.threads, &mut self.processes] {
-            check(column.read(most, None)?)?;
+            check(column.read(most, Some(levels))?)?;
+            full(levels)?;
         }
         for column in [&mut self.programs, &mut self.events] {
-            check(column.read(most, None, &mut self.bytes, names)?)?;
+            check(column.read(most, Some(levels), &mut self.bytes, names)?)?;
+            full(levels)?;
         }
         self.taken.fill(0);
         self.present.clear();
