@@ -215,6 +215,12 @@ pub(crate) fn reasons(replayed: &Replay, predictions: &[Prediction]) -> Vec<Stri
             replayed.left_out
         ));
     }
+    if replayed.facts.skipped_pages > 0 {
+        notes.push(format!(
+            "{} pages of areas were too many to look at when the recording began: who had them mapped is not known",
+            replayed.facts.skipped_pages
+        ));
+    }
     if replayed.unknown_pages > 0 {
         notes.push(format!(
             "{} pages were taken back whose process is not known: their flushes count as none",

@@ -161,6 +161,19 @@ pub enum Kind {
         /// The last one's.
         last: u64,
     },
+    /// Pages that a process has mapped when the recording begins.
+    Mapped {
+        /// The first frame.
+        frame: u64,
+        /// The number of pages, in neighbouring frames.
+        pages: u64,
+        /// The file; 0 for anonymous memory.
+        inode: u64,
+        /// The first page's number in the file; of anonymous memory any that is its own.
+        index: u64,
+        /// Whether the process may store to them.
+        stores: bool,
+    },
     /// A thread is made.
     ThreadBegan {
         /// The thread.

@@ -209,6 +209,7 @@ impl<W: Write> Exporter<W> {
             | Kind::Cached { .. }
             | Kind::Uncached { .. }
             | Kind::FileMapped { .. }
+            | Kind::Mapped { .. }
             | Kind::ThreadNamed { .. }
             | Kind::Stack { .. } => Ok(()),
         }

@@ -150,7 +150,7 @@ pub fn import<R: Read + Seek + 'static, W: Write + Send>(
     };
     let (mut sent, mut flushed) = (0, 0);
     let mut answers = Answers::new(Count::Sent);
-    let mut keeper = Keeper::new(Writer::new(to)?, threads, began_ns, &mut lookup.names)?;
+    let mut keeper = Keeper::new(Writer::new(to)?, threads, &[], began_ns, &mut lookup.names)?;
     while let Some(event) = next {
         if is_possible(&event) {
             facts.ended_ns = event.time_ns;

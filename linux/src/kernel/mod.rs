@@ -2,5 +2,6 @@
 
 pub mod interrupts;
 pub mod machine;
+pub(crate) mod mappings;
 pub mod symbols;
 pub mod threads;

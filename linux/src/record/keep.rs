@@ -35,10 +35,11 @@ pub(crate) struct Keeper<W: Write + Send> {
 }
 
 impl<W: Write + Send> Keeper<W> {
-    /// Begins a recording with the threads that there are.
+    /// Begins a recording with the threads that there are, and the pages that processes have mapped.
     pub(crate) fn new(
         mut writer: Writer<W>,
         threads: Threads,
+        mapped: &[(u32, Kind)],
         began_ns: u64,
         names: &mut Names,
     ) -> Result<Self, RecordingError> {
@@ -48,6 +49,13 @@ impl<W: Write + Send> Keeper<W> {
             let kind = Kind::ThreadNamed { thread, name: is.name };
             let event = Event { time_ns: began_ns, cpu: 0, thread, kind };
             writer.add(&Row { event, process: is.process, program: is.name }, names)?;
+        }
+        // Processes are their first threads.
+        for (process, kind) in mapped {
+            if let Some(is) = threads.get(*process) {
+                let event = Event { time_ns: began_ns, cpu: 0, thread: *process, kind: *kind };
+                writer.add(&Row { event, process: is.process, program: is.name }, names)?;
+            }
         }
         let observer = Observer::new(threads, Sums::default());
         Ok(Self { writer, observer, count: 0, asked: 0 })

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::events::{Level, Lookup};
 use crate::kernel::interrupts;
+use crate::kernel::mappings::Mappings;
 use crate::record::keep::{Keeper, Recorded};
 use crate::record::row::{Counter, Reading};
 use crate::record::spool::{Spool, Spooled};
@@ -107,6 +108,9 @@ pub fn record<W: Write + Send>(
     let mut recorder = Recorder::new(streams, instance.page_bytes(), beside).map_err(RecordError::Spool)?;
     let record_ns = overhead::record_ns(&instance);
     let used = overhead::used();
+    // The last thing before the recording begins: from then on, events tell it.
+    let mappings = if options.level == Level::Full { Mappings::of_kernel() } else { Mappings::default() };
+    facts.skipped_pages = mappings.skipped;
     let begin = Instant::now();
     facts.began_ns = now_ns();
     facts.began_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
@@ -142,7 +146,7 @@ pub fn record<W: Write + Send>(
         event = next(&mut lookup)?;
     }
     let writer = if options.anonymous { Writer::anonymous(to)? } else { Writer::new(to)? };
-    let mut keeper = Keeper::new(writer, threads, facts.began_ns, &mut lookup.names)?;
+    let mut keeper = Keeper::new(writer, threads, &mappings.mapped, facts.began_ns, &mut lookup.names)?;
     while let Some(now) = event {
         counter.add(&now);
         if now.time_ns <= facts.ended_ns {

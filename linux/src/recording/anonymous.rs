@@ -94,7 +94,11 @@ impl Anonymous {
             Kind::WaitBegan { lock, .. } | Kind::WaitEnded { lock, .. } => {
                 *lock = number(&mut self.locks, *lock);
             }
-            Kind::Cached { inode, .. } | Kind::Uncached { inode, .. } | Kind::FileMapped { inode, .. } => {
+            Kind::Mapped { inode: 0, .. } => {}
+            Kind::Cached { inode, .. }
+            | Kind::Uncached { inode, .. }
+            | Kind::Mapped { inode, .. }
+            | Kind::FileMapped { inode, .. } => {
                 *inode = number(&mut self.inodes, *inode);
             }
             _ => {}

@@ -30,10 +30,10 @@ pub const COLUMNS: &[Column] = &[
     column("event", true, true, "kind of event"),
     column("target", false, false, "CPU that is interrupted"),
     column("call", false, false, "number that pairs an interrupt with its handler; used again"),
-    column("pages", false, false, "pages that are flushed (none: all), moved or reclaimed"),
+    column("pages", false, false, "pages that are flushed (none: all), moved, reclaimed or mapped"),
     column("address", false, false, "address of a fault or of a lock; first argument of a system call"),
     column("bytes", false, false, "second argument of a system call: a length, or a number of ranges"),
-    column("flags", false, false, "third argument of a system call; the processor's code for a fault"),
+    column("flags", false, false, "third argument of a system call; the processor's code for a fault; 1 if a mapped page can be stored to"),
     column("result", false, false, "result of a system call or of a wait; 1 if a collapse was done"),
     column("other", false, false, "thread to which the CPU goes on, or that is made or named"),
     column("frame", false, false, "frame number"),
@@ -208,6 +208,12 @@ impl Cells {
                 cells.put(Number::Last, last);
                 Word::FileMapped
             }
+            Kind::Mapped { frame, pages, inode, index, stores } => {
+                cells.put_page(frame, inode, index);
+                cells.put(Number::Pages, pages);
+                cells.put(Number::Flags, stores.into());
+                Word::Mapped
+            }
             Kind::ThreadBegan { thread, same_process, name } => {
                 cells.put(Number::Other, thread.into());
                 cells.put(Number::Flags, same_process.into());
@@ -300,6 +306,11 @@ pub(super) fn kind(event: Word, row: &impl Optional, meanings: &Meanings) -> Opt
             first: number(Number::Index)?,
             last: number(Number::Last)?,
         },
+        Word::Mapped => {
+            let (frame, inode, index) = page()?;
+            let (pages, stores) = (number(Number::Pages)?, number(Number::Flags)? != 0);
+            Kind::Mapped { frame, pages, inode, index, stores }
+        }
         Word::ThreadBegan => Kind::ThreadBegan {
             thread: small(Number::Other)?,
             same_process: number(Number::Flags)? != 0,

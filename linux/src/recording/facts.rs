@@ -60,6 +60,8 @@ pub struct Facts {
     pub tlb_row_unsure: u64,
     /// Flushes that asked other CPUs (`tlb:tlb_flush`, "remote IPI send"), if they were recorded.
     pub asked: Option<u64>,
+    /// Pages of areas that were not looked at when it began: processes may have more mapped than it says.
+    pub skipped_pages: u64,
     /// What was lost.
     pub lost: Loss,
     /// The part of the machine's processor time that recording took, if it was measured.

@@ -55,11 +55,11 @@ impl Flushes {
             Kind::Flush { reason: FlushReason::RemoteSend, pages } => {
                 self.flush(row, pages, observer, names, steps);
             }
-            Kind::Sent { work: Work::FlushAll | Work::FlushKernelRange, .. } => {
-                if observer.latest(cpu).is_some_and(|latest| latest.requests.len() == 1) {
-                    let flush = Step::FlushKernel { cpu, process: row.process, now_ns };
-                    self.under_way.begin(row, Some(flush), steps);
-                }
+            Kind::Sent { work: Work::FlushAll | Work::FlushKernelRange, .. }
+                if observer.latest(cpu).is_some_and(|latest| latest.requests.len() == 1) =>
+            {
+                let flush = Step::FlushKernel { cpu, process: row.process, now_ns };
+                self.under_way.begin(row, Some(flush), steps);
             }
             Kind::Cached { frame, .. } => steps.push(Step::Found { cpu, frame, now_ns }),
             Kind::Freed { frame, .. } => {

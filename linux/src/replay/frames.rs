@@ -22,6 +22,10 @@ pub(super) struct User {
 /// The largest number of pages that one fault maps around its own (Linux: `fault_around_bytes`, 64 KiB).
 const AROUND: u64 = 64;
 
+/// The most pages that are mapped when the recording begins: a damaged file may have any number. See `MOST_PAGES` of
+/// `kernel::mappings`.
+const MOST_MAPPED: u64 = 1 << 22;
+
 /// The bits of a fault's code on x86 for a store.
 const STORE: u64 = 2;
 
@@ -41,6 +45,8 @@ pub(super) struct Frames {
     slots: HashMap<u64, (u64, u64)>,
     /// The latest fault of each thread, until it does something else.
     faults: HashMap<u32, Fault>,
+    /// The pages that were mapped when the recording began.
+    mapped: u64,
     /// The largest number of frames that were known to be used.
     most: usize,
 }
@@ -75,6 +81,20 @@ impl Frames {
                         Some(user) => user.stores |= stores,
                         None => users.push(User { process: row.process, page: index, stores }),
                     }
+                }
+                self.most = self.most.max(self.users.len());
+            }
+            Kind::Mapped { frame, pages, inode, index, stores } => {
+                let known = pages.min(MOST_MAPPED - self.mapped);
+                self.mapped += known;
+                for place in 0..known {
+                    let (frame, index) = (frame.saturating_add(place), index.saturating_add(place));
+                    if inode != 0 {
+                        self.cached.insert((inode, index), frame);
+                        self.slots.insert(frame, (inode, index));
+                    }
+                    let user = User { process: row.process, page: index, stores };
+                    self.users.entry(frame).or_default().push(user);
                 }
                 self.most = self.most.max(self.users.len());
             }

@@ -89,7 +89,7 @@ impl Linux {
 
     /// Whether it flushes as if page tables were freed, in a thread that does this and flushes so many pages or all.
     /// `beside` says whether another thread of the process gives memory back at the same time: both of them then flush as
-    /// if tables were freed (`tlb_finish_mmu`, mm/mmu_gather.c).
+    /// if tables were freed (`tlb_finish_mmu`, `mm/mmu_gather.c`).
     pub(super) fn frees_tables(self, doing: &Doing, pages: Option<u64>, beside: bool) -> bool {
         let Some(call) = doing.call().filter(|_| !doing.has_ended()) else { return doing.has_ended() };
         let all = pages.is_none();
@@ -149,7 +149,7 @@ impl Givers {
 
 /// Whether a call is about so few pages that they are flushed one by one. If all is flushed nevertheless, a table of many
 /// was freed (`pte_free_tlb`, include/asm-generic/tlb.h), or other threads changed mappings at the same time: Linux then
-/// flushes as if tables were freed (`tlb_finish_mmu`, mm/mmu_gather.c).
+/// flushes as if tables were freed (`tlb_finish_mmu`, `mm/mmu_gather.c`).
 fn few(call: Call) -> bool {
     call.bytes >> PAGE_SHIFT <= CEILING
 }

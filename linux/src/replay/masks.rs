@@ -7,7 +7,8 @@
 //! if it is interrupted then, it loads the kernel's own space, is lazy no more, and each batch interrupts it until it
 //! runs a process again (`should_flush_tlb`, `flush_tlb_func`, arch/x86/mm/tlb.c).
 //!
-//! The engine looks at each process instead. So a replay of Linux itself counts these interrupts too.
+//! The engine looks at each process instead. So a replay of Linux itself counts these requests too. What masks held before
+//! the recording began is learned from the CPUs that batches ask.
 
 use std::collections::BTreeSet;
 
@@ -63,6 +64,26 @@ impl Masks {
         others
     }
 
+    /// Learns from the CPUs that the recorded kernel asked by a batch: one that runs none of its processes was in their
+    /// masks before the recording began. If it is idle, it had loaded the kernel's own space.
+    pub(super) fn learn(&mut self, batch: &[Taken], asked: &[u32], running: impl Fn(u32) -> Option<u32>) {
+        let processes = processes_of(batch);
+        for cpu in asked.iter().copied() {
+            match running(cpu) {
+                Some(process) if processes.contains(&process) => continue,
+                Some(_) => {}
+                // It may have become idle since it was asked.
+                None if self.loaded.contains_key(&cpu) => continue,
+                None => {
+                    self.loaded.insert(cpu, None);
+                }
+            }
+            for process in &processes {
+                self.cpus.entry(*process).or_default().insert(cpu);
+            }
+        }
+    }
+
     /// The CPUs that a batch interrupts though they run none of its processes. `running` is what a CPU runs; none for
     /// the kernel or nothing.
     pub(super) fn passed_over(
@@ -71,8 +92,7 @@ impl Masks {
         batch: &[Taken],
         running: impl Fn(u32) -> Option<u32>,
     ) -> BTreeSet<u32> {
-        let users = batch.iter().flat_map(|page| &page.users).map(|user| user.process);
-        let processes: BTreeSet<u32> = users.collect();
+        let processes = processes_of(batch);
         let cpus = processes.iter().filter_map(|process| self.cpus.get(process)).flatten().copied();
         let is_asked = |cpu: &u32| match running(*cpu) {
             _ if *cpu == sender => false,
@@ -81,6 +101,11 @@ impl Masks {
         };
         cpus.filter(is_asked).collect()
     }
+}
+
+/// The processes that use the pages of a batch.
+fn processes_of(batch: &[Taken]) -> BTreeSet<u32> {
+    batch.iter().flat_map(|page| &page.users).map(|user| user.process).collect()
 }
 
 #[cfg(test)]
@@ -125,5 +150,19 @@ mod tests {
         masks.runs(1, 7);
         masks.runs(1, 0);
         assert_eq!(masks.passed_over(0, &batch(7), running), BTreeSet::new());
+    }
+
+    #[test]
+    fn cpus_that_were_in_a_mask_before_the_recording_are_known_from_the_first_batch_that_asks_them() {
+        let mut masks = Masks::default();
+        for (cpu, process) in [(0, 7), (1, 8), (2, 7), (2, 0)] {
+            masks.runs(cpu, process);
+        }
+        let running = |cpu: u32| [Some(7), Some(8), None, None][cpu as usize];
+        assert_eq!(masks.passed_over(0, &batch(7), running), BTreeSet::new());
+        masks.learn(&batch(7), &[0, 1, 2, 3], running);
+        // CPU 2 may have become idle meanwhile.
+        assert_eq!(masks.passed_over(0, &batch(7), running), BTreeSet::from([1, 3]));
+        assert_eq!(masks.passed_over(0, &batch(8), running), BTreeSet::new());
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct Model {
     causes: BTreeMap<Cause, Asked>,
     processes: BTreeMap<u32, u64>,
     waiting: Waiting,
+    /// The CPUs that the recorded kernel asked by the flush that is made now.
+    recorded: Vec<u32>,
     parts: Vec<Asked>,
     /// At the end of the part before.
     before: Asked,
@@ -61,6 +63,7 @@ impl Model {
             causes: BTreeMap::new(),
             processes: BTreeMap::new(),
             waiting: Waiting::new(mechanism.calls),
+            recorded: Vec::new(),
             parts: Vec::new(),
             before: Asked::default(),
         }
@@ -98,6 +101,8 @@ impl Model {
             }
         }
         self.kernel.tell(answers);
+        self.recorded.clear();
+        self.recorded.extend(answers.iter().map(|answer| answer.cpu));
     }
 
     /// An event is about to have its effects.
@@ -160,6 +165,10 @@ impl Model {
                 model.passes_over(cpu, passed_over);
             }
         });
+        let running = |cpu| self.kernel.running(cpu);
+        if let Some(masks) = &mut self.masks {
+            masks.learn(batch, &self.recorded, running);
+        }
     }
 
     /// A flush asks CPUs that the engine would pass over.

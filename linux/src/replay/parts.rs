@@ -19,8 +19,8 @@ pub(super) struct Parts {
 
 impl Parts {
     pub(super) fn new(facts: &Facts) -> Self {
-        let end_ns = |part| facts.began_ns + facts.duration_ns() * part / PARTS;
-        let ends_ns = (1..PARTS).rev().map(end_ns).collect();
+        let end = |part| facts.began_ns + facts.duration_ns() * part / PARTS;
+        let ends_ns = (1..PARTS).rev().map(end).collect();
         Self { counted: facts.counted, ends_ns, asked: vec![Asked::default()] }
     }
 

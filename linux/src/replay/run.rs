@@ -219,7 +219,9 @@ impl Replayer {
         let (totals, locks) = sums.named(&threads);
         let parts = self.parts.asked();
         let mut asked = Asked::default();
-        parts.iter().for_each(|part| asked += *part);
+        for part in &parts {
+            asked += *part;
+        }
         Replay {
             facts,
             lost,

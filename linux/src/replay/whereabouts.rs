@@ -48,8 +48,10 @@ impl Whereabouts {
                 self.residency.loses(cpu);
                 None
             }
-            // They belong to the event before them.
-            Kind::Stack { .. } | Kind::Flush { reason: FlushReason::TaskSwitch, .. } => None,
+            // They belong to the event before them, or to the time before the recording.
+            Kind::Stack { .. }
+            | Kind::Flush { reason: FlushReason::TaskSwitch, .. }
+            | Kind::Mapped { .. } => None,
             // The threads at the beginning are listed, and run nowhere yet.
             Kind::ThreadNamed { thread, .. } => {
                 self.lives(thread, observer);
