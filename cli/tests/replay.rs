@@ -49,6 +49,11 @@ fn a_replay_that_misses_what_was_observed_says_so_first_and_gives_no_advice() {
     assert_eq!(found["advice"], serde_json::json!([]));
     let text = replayed("guests/6.12-migrate-4", &[]);
     assert!(text.starts_with("the model does not fit this recording"), "{text}");
+    let folder = Folder::new();
+    let page = folder.file("page.html");
+    replayed("guests/6.12-migrate-4", &["--html", &page]);
+    let page = std::fs::read_to_string(page).expect("a page");
+    assert!(page.contains("<div class=\"alarm\"><p><strong>the model does not fit"), "{page}");
     assert_eq!(json("guests/6.12-madvise", &[])["misfit"], Value::Null);
 }
 

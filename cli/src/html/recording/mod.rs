@@ -46,7 +46,7 @@ pub(crate) fn of(command: &str, name: &str, replayed: &Replay, predictions: &[Pr
             @if facts.counted == Count::Sent { ", by " (observed.asked.interrupts) " interrupts" } ". Senders waited " (compact(observed.totals.all.sender_ns as f64 / 1e6)) " ms, handlers ran "
             (compact(observed.totals.all.victim_ns as f64 / 1e6)) " ms."
         }
-        @if let Some(misfit) = misfit(replayed, predictions) { p { strong { (misfit) } } }
+        @if let Some(misfit) = misfit(replayed, predictions) { div.alarm { p { strong { (misfit) } } } }
         @if !advice.is_empty() { ul { @for line in &advice { li { (line) } } } }
     };
     let figures: Vec<Figure> = [timeline::figure(replayed), Some(matrix::figure(replayed))]
