@@ -215,6 +215,12 @@ pub(crate) fn reasons(replayed: &Replay, predictions: &[Prediction]) -> Vec<Stri
             replayed.left_out
         ));
     }
+    if replayed.unsure_tables > 0 {
+        notes.push(format!(
+            "{} flushes are taken to have freed page tables if they asked an idle CPU: their calls do not tell it",
+            replayed.unsure_tables
+        ));
+    }
     if replayed.facts.skipped_pages > 0 {
         notes.push(format!(
             "{} pages of areas were too many to look at when the recording began: who had them mapped is not known",

@@ -268,6 +268,7 @@ fn json_of(replayed: &Replay, predictions: &[Prediction]) -> Value {
         "unknown_pages": replayed.unknown_pages,
         "assumed_pages": replayed.assumed_pages,
         "most_frames": replayed.most_frames,
+        "unsure_tables": replayed.unsure_tables,
         "untold_switches": replayed.untold_switches,
         "lost": replayed.lost.events,
         "unreadable": replayed.lost.unreadable,

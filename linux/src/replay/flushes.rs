@@ -19,6 +19,8 @@ pub(super) struct Flushes {
     under_way: UnderWay,
     linux: Linux,
     givers: Givers,
+    /// The flushes of which only the answers tell whether page tables were freed.
+    pub(super) unsure: u64,
     /// The flushes of the kernel's own threads of which the process is not known.
     pub(super) left_out: u64,
 }
@@ -34,16 +36,18 @@ impl Flushes {
             under_way: UnderWay::default(),
             linux,
             givers: Givers::default(),
+            unsure: 0,
             left_out: 0,
         }
     }
 
     /// Learns from a row that the observer knows. `ran` is the process that the row's CPU is seen to run, if that is
-    /// news.
+    /// news, and `is_idle` says what is known of the CPU that a request asks.
     pub(super) fn add(
         &mut self,
         row: &Row,
         ran: Option<u32>,
+        is_idle: bool,
         observer: &mut Observer<impl Sink>,
         names: &Names,
         steps: &mut Steps,
@@ -59,7 +63,7 @@ impl Flushes {
                 if observer.latest(cpu).is_some_and(|latest| latest.requests.len() == 1) =>
             {
                 let flush = Step::FlushKernel { cpu, process: row.process, now_ns };
-                self.under_way.begin(row, Some(flush), steps);
+                self.under_way.begin(row, Some((flush, true)), steps);
             }
             Kind::Cached { frame, .. } => steps.push(Step::Found { cpu, frame, now_ns }),
             Kind::Freed { frame, .. } => {
@@ -75,7 +79,7 @@ impl Flushes {
             }
             _ => {}
         }
-        self.under_way.add(row, ran, steps);
+        self.under_way.add(row, ran, is_idle, steps);
     }
 
     /// The recorded kernel asks other CPUs to flush.
@@ -99,10 +103,12 @@ impl Flushes {
         } else if row.process == 0 {
             self.left_out += 1;
         } else {
-            let tables = self.linux.frees_tables(doing, pages, self.givers.beside(row));
+            let told = self.linux.frees_tables(doing, pages, self.givers.beside(row));
+            let tables = told.unwrap_or_default();
             let (process, purge) = (row.process, doing.take_purge());
             let flush = Flush { cpu, thread, process, pages, tables, cause, time_ns, purge };
-            self.under_way.begin(row, Some(Step::Flush(flush)), steps);
+            self.unsure += u64::from(told.is_none());
+            self.under_way.begin(row, Some((Step::Flush(flush), told.is_some())), steps);
         }
     }
 

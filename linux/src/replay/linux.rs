@@ -87,13 +87,14 @@ impl Linux {
         }
     }
 
-    /// Whether it flushes as if page tables were freed, in a thread that does this and flushes so many pages or all.
-    /// `beside` says whether another thread of the process gives memory back at the same time: both of them then flush as
-    /// if tables were freed (`tlb_finish_mmu`, `mm/mmu_gather.c`).
-    pub(super) fn frees_tables(self, doing: &Doing, pages: Option<u64>, beside: bool) -> bool {
-        let Some(call) = doing.call().filter(|_| !doing.has_ended()) else { return doing.has_ended() };
-        let all = pages.is_none();
-        match call.name {
+    /// Whether it flushes as if page tables were freed, in a thread that does this and flushes so many pages or all; none
+    /// if the call alone does not tell. `beside` says whether another thread of the process gives memory back at the same
+    /// time: both of them then flush as if tables were freed (`tlb_finish_mmu`, `mm/mmu_gather.c`).
+    pub(super) fn frees_tables(self, doing: &Doing, pages: Option<u64>, beside: bool) -> Option<bool> {
+        let call = doing.call().filter(|_| !doing.has_ended());
+        let Some(call) = call else { return Some(doing.has_ended()) };
+        let is_all = pages.is_none();
+        Some(match call.name {
             SystemCall::Exit | SystemCall::ExitGroup => true,
             // The space that is copied, or left, is flushed as a whole (`flush_tlb_mm`, `exit_mmap`).
             SystemCall::Fork
@@ -101,20 +102,25 @@ impl Linux {
             | SystemCall::Clone
             | SystemCall::Clone3
             | SystemCall::Execve
-            | SystemCall::Execveat => all,
+            | SystemCall::Execveat => is_all,
             SystemCall::Mremap if self.does(Does::FlushRangesWithTables) => true,
-            // How much brk gives back is not known.
-            SystemCall::Munmap | SystemCall::Mmap | SystemCall::Mremap => {
-                all && (few(call) || beside || tables(call) > 0)
+            SystemCall::Munmap | SystemCall::Mmap | SystemCall::Mremap | SystemCall::Madvise
+                if is_all && (few(call) || beside) =>
+            {
+                true
             }
-            SystemCall::Madvise if self.does(Does::FreeEmptyTables) && call.purges() => {
-                all && (few(call) || beside || tables(call) > 0)
+            // A table goes if nothing else is mapped beside the pages. How much brk gives back is not known at all.
+            SystemCall::Munmap | SystemCall::Mmap | SystemCall::Mremap if is_all && tables(call) == 0 => {
+                return None;
             }
-            SystemCall::Madvise | SystemCall::Mprotect | SystemCall::PkeyMprotect => {
-                all && (few(call) || beside)
+            SystemCall::Brk if is_all => return None,
+            SystemCall::Munmap | SystemCall::Mmap | SystemCall::Mremap => is_all,
+            SystemCall::Madvise => {
+                is_all && self.does(Does::FreeEmptyTables) && call.purges() && tables(call) > 0
             }
+            SystemCall::Mprotect | SystemCall::PkeyMprotect => is_all && (few(call) || beside),
             _ => false,
-        }
+        })
     }
 }
 
@@ -185,17 +191,25 @@ mod tests {
             doing.learn(&Kind::CallBegan { call, address, bytes, flags });
             Linux::of_release(release).frees_tables(&doing, pages, false)
         };
+        let [yes, no] = [true, false].map(Some);
         let (of_table, beside) = ((TABLE, TABLE), (TABLE + 4096, TABLE));
         let madvise = |release, range| tables(release, SystemCall::Madvise, range, 4, None);
-        assert!(madvise("6.14.0", of_table) && !madvise("6.14.0", beside) && !madvise("6.13.9", of_table));
-        assert!(!tables("6.18.0", SystemCall::Madvise, of_table, 8, None), "MADV_FREE");
-        assert!(!tables("6.18.0", SystemCall::Madvise, of_table, 4, Some(512)), "a huge page has no table");
-        assert!(madvise("6.1.0", (4096, 8192)), "few pages, and all is flushed");
+        let told = [("6.14.0", of_table), ("6.14.0", beside), ("6.13.9", of_table), ("6.1.0", (4096, 8192))];
+        // Few pages, and all is flushed.
+        assert_eq!(told.map(|(release, range)| madvise(release, range)), [yes, no, no, yes]);
+        assert_eq!(tables("6.18.0", SystemCall::Madvise, of_table, 8, None), no, "MADV_FREE");
+        assert_eq!(
+            tables("6.18.0", SystemCall::Madvise, of_table, 4, Some(512)),
+            no,
+            "a huge page has no table"
+        );
         let unmaps = |range, pages| tables("6.1.0", SystemCall::Munmap, range, 0, pages);
-        assert!(unmaps(of_table, None) && !unmaps(of_table, Some(512)) && !unmaps((0, 40 << 12), None));
+        let told = [(of_table, None), (of_table, Some(512)), ((0, 40 << 12), None)];
+        assert_eq!(told.map(|(range, pages)| unmaps(range, pages)), [yes, no, None]);
+        assert_eq!(tables("6.1.0", SystemCall::Brk, of_table, 0, None), None);
         let moves = |release| tables(release, SystemCall::Mremap, (0, 4096), 0, Some(1));
         let releases = ["6.12.22", "6.12.23", "6.13.10", "6.14.2", "7.2.1"];
-        assert_eq!(releases.map(moves), [false, true, false, true, true]);
-        assert!(tables("6.1.0", SystemCall::Clone, (0, 0), 0, None));
+        assert_eq!(releases.map(moves), [no, yes, no, yes, yes]);
+        assert_eq!(tables("6.1.0", SystemCall::Clone, (0, 0), 0, None), yes);
     }
 }

@@ -15,6 +15,8 @@ pub(super) struct Answer {
     pub(super) sent_ns: u64,
     /// Whether it was interrupted for it.
     pub(super) interrupts: bool,
+    /// Whether it was idle when it was asked, and until it answered.
+    pub(super) is_idle: bool,
     /// The time at which it took the request, with all that waited; none if the recording does not have it.
     pub(super) taken_ns: Option<u64>,
     /// The process that it ran when it was asked, if that became known only now.
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     fn answer(cpu: u32, sent_ns: u64, taken_ns: Option<u64>) -> Answer {
-        Answer { cpu, sent_ns, interrupts: true, taken_ns, ran: None }
+        Answer { cpu, sent_ns, interrupts: true, is_idle: false, taken_ns, ran: None }
     }
 
     /// Asks a CPU, and tells whether it is interrupted.

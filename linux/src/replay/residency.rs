@@ -10,6 +10,11 @@ impl Residency {
         Self(vec![None; cpus])
     }
 
+    /// What a CPU runs; none if nothing is known.
+    pub(super) fn of(&self, cpu: u32) -> Option<u32> {
+        self.0.get(cpu as usize).copied().flatten()
+    }
+
     /// Events of a CPU were lost.
     pub(super) fn loses(&mut self, cpu: u32) {
         if let Some(runs) = self.0.get_mut(cpu as usize) {

@@ -98,6 +98,8 @@ pub struct Replay {
     pub assumed_pages: u64,
     /// The largest number of frames that were known to be in use.
     pub most_frames: usize,
+    /// The flushes of which only the CPUs that they asked tell whether page tables were freed.
+    pub unsure_tables: u64,
     /// The times at which a CPU ran another process than the one to which it was told to switch.
     pub untold_switches: u64,
 }
@@ -189,7 +191,8 @@ impl Replayer {
             self.steps.push(Step::Event(*row));
         }
         let ran = self.whereabouts.add(row, &self.observer, &mut self.steps);
-        self.flushes.add(row, ran, &mut self.observer, names, &mut self.steps);
+        let is_idle = matches!(row.event.kind, Kind::Sent { target, .. } if self.whereabouts.is_idle(target));
+        self.flushes.add(row, ran, is_idle, &mut self.observer, names, &mut self.steps);
         self.tell();
     }
 
@@ -242,6 +245,7 @@ impl Replayer {
             unknown_pages: self.flushes.operations.unknown,
             assumed_pages: self.flushes.operations.assumed,
             most_frames: self.flushes.frames.most(),
+            unsure_tables: self.flushes.unsure,
             untold_switches: self.whereabouts.untold,
         }
     }

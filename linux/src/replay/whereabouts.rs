@@ -83,6 +83,11 @@ impl Whereabouts {
         seen
     }
 
+    /// Whether a CPU is known to run the kernel or nothing.
+    pub(super) fn is_idle(&self, cpu: u32) -> bool {
+        self.residency.of(cpu) == Some(0)
+    }
+
     /// Another thread than that of the event has begun or has a new name.
     fn lives(&mut self, thread: u32, observer: &Observer<impl Sink>) {
         if let Some(is) = observer.threads.get(thread) {
