@@ -77,6 +77,7 @@ fn the_json_has_every_field_with_its_type() {
             "faults",
             "pages_reclaimed",
             "pages_migrated",
+            "requests",
             "interrupts",
             "shootdowns",
             "broadcasts",

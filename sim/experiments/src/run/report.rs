@@ -92,6 +92,9 @@ pub struct Report {
     pub pages_migrated: u64,
     /// Pages that reclaim scanned.
     pub pages_scanned: u64,
+    /// Flush requests that CPUs answered. Linux's TLB row counts these. There are more than `interrupts` if requests find
+    /// CPUs interrupted already.
+    pub requests: u64,
     /// Interrupts received for TLB work.
     pub interrupts: u64,
     /// Interrupts received for TLB work, per second.
@@ -234,6 +237,7 @@ impl Report {
             pages_reclaimed: statistics.reclaimed_background + statistics.reclaimed_direct,
             pages_migrated: statistics.migrated,
             pages_scanned: statistics.scanned,
+            requests: counters.requests,
             interrupts: counters.interrupts,
             interrupts_per_s: per_second(counters.interrupts),
             shootdowns: counters.shootdowns,
