@@ -195,6 +195,7 @@ impl Report {
         };
         let elapsed_s = seconds(measured.time);
         let programs = || outcome.threads.iter().filter(|thread| !thread.kernel);
+        let kernels = outcome.threads.iter().filter(|thread| thread.kernel);
         let sum = |times: &mut dyn Iterator<Item = u64>| seconds(times.sum());
         let durations: Vec<f64> = programs()
             .zip(starts)
@@ -224,11 +225,7 @@ impl Report {
             elapsed_s,
             user_s: sum(&mut programs().map(|thread| thread.user)),
             system_s: sum(&mut programs().map(|thread| thread.system)),
-            kernel_s: sum(&mut outcome
-                .threads
-                .iter()
-                .filter(|thread| thread.kernel)
-                .map(|thread| thread.system)),
+            kernel_s: sum(&mut kernels.map(|thread| thread.system)),
             finish_range_s: longest - shortest,
             finish_stddev_s: deviation,
             operations: finished.operations,
