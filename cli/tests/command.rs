@@ -77,6 +77,7 @@ fn the_json_has_every_field_with_its_type() {
             "faults",
             "pages_reclaimed",
             "pages_migrated",
+            "requests",
             "interrupts",
             "shootdowns",
             "broadcasts",
@@ -122,6 +123,7 @@ fn the_json_has_every_field_with_its_type() {
         {
             assert!(result["time"][field].is_f64(), "{field}");
         }
+        assert!(result["requests"].as_u64() > result["interrupts"].as_u64(), "some meet others");
         assert!(result["series"]["step_s"].is_f64() && result["series"]["measured_s"].is_null());
         for field in ["interrupts", "broadcasts"] {
             let steps = result["series"][field].as_array().expect("an array");

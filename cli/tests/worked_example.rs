@@ -1,4 +1,4 @@
-//! The book's worked example: its outputs are what the commands print of the kept recordings.
+//! The book's worked example, and its chapter on replays: the outputs are what the commands print of the kept recordings.
 
 use crate::common::ceasefire;
 
@@ -14,7 +14,7 @@ fn quoted(chapter: &str) -> Vec<(Vec<&str>, Vec<&str>)> {
             continue;
         };
         let words: Vec<&str> = command.split_whitespace().collect();
-        if words.first() == Some(&"ceasefire") && command.contains("linux/recordings/worked/") {
+        if words.first() == Some(&"ceasefire") && command.contains("linux/recordings/") {
             let lines =
                 pair[1].lines().skip(1).filter(|line| !line.trim().is_empty() && line.trim() != "...");
             found.push((words[1..].to_vec(), lines.collect()));
@@ -24,13 +24,16 @@ fn quoted(chapter: &str) -> Vec<(Vec<&str>, Vec<&str>)> {
 }
 
 #[test]
-fn the_chapter_quotes_what_the_commands_print() {
+fn the_chapters_quote_what_the_commands_print() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    let path = format!("{root}/docs/src/start/worked-example.md");
-    let chapter = std::fs::read_to_string(&path).expect("the chapter");
-    let quoted = quoted(&chapter);
-    assert_eq!(quoted.len(), 6, "a replay and a diff of each program: {quoted:?}");
-    for (words, lines) in quoted {
+    let chapters = ["start/worked-example", "linux/replay"].map(|chapter| {
+        let path = format!("{root}/docs/src/{chapter}.md");
+        std::fs::read_to_string(path).expect("the chapter")
+    });
+    let [worked, replays] = chapters.each_ref().map(|chapter| quoted(chapter));
+    assert_eq!(worked.len(), 6, "a replay and a diff of each program: {worked:?}");
+    assert_eq!(replays.len(), 1, "{replays:?}");
+    for (words, lines) in worked.into_iter().chain(replays) {
         let words: Vec<String> = words
             .iter()
             .map(

@@ -138,6 +138,7 @@ pub(super) const METRICS: &[Metric] = &[
     metric("deviation of finishes, s", |report| report.finish_stddev_s)
         .published(&["time_stddv"])
         .shown(Shown::IfWhole),
+    metric("TLB requests", |report| report.requests as f64),
     metric("TLB interrupts", |report| report.interrupts as f64).published(&["tlb_shootdowns"]),
     metric("shootdowns", |report| report.shootdowns as f64),
     metric("shootdowns per MiB moved", |report| per_mib(report, report.shootdowns)),

@@ -92,6 +92,9 @@ pub struct Report {
     pub pages_migrated: u64,
     /// Pages that reclaim scanned.
     pub pages_scanned: u64,
+    /// Flush requests that CPUs answered. Linux's TLB row counts these. There are more than `interrupts` if requests find
+    /// CPUs interrupted already.
+    pub requests: u64,
     /// Interrupts received for TLB work.
     pub interrupts: u64,
     /// Interrupts received for TLB work, per second.
@@ -192,6 +195,7 @@ impl Report {
         };
         let elapsed_s = seconds(measured.time);
         let programs = || outcome.threads.iter().filter(|thread| !thread.kernel);
+        let kernels = outcome.threads.iter().filter(|thread| thread.kernel);
         let sum = |times: &mut dyn Iterator<Item = u64>| seconds(times.sum());
         let durations: Vec<f64> = programs()
             .zip(starts)
@@ -221,11 +225,7 @@ impl Report {
             elapsed_s,
             user_s: sum(&mut programs().map(|thread| thread.user)),
             system_s: sum(&mut programs().map(|thread| thread.system)),
-            kernel_s: sum(&mut outcome
-                .threads
-                .iter()
-                .filter(|thread| thread.kernel)
-                .map(|thread| thread.system)),
+            kernel_s: sum(&mut kernels.map(|thread| thread.system)),
             finish_range_s: longest - shortest,
             finish_stddev_s: deviation,
             operations: finished.operations,
@@ -234,6 +234,7 @@ impl Report {
             pages_reclaimed: statistics.reclaimed_background + statistics.reclaimed_direct,
             pages_migrated: statistics.migrated,
             pages_scanned: statistics.scanned,
+            requests: counters.requests,
             interrupts: counters.interrupts,
             interrupts_per_s: per_second(counters.interrupts),
             shootdowns: counters.shootdowns,
