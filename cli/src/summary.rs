@@ -56,11 +56,11 @@ pub(crate) fn words<W>(recorded: &Recorded<W>, file: &str) -> String {
     let rate = if time > 0.0 { requests as f64 / time } else { 0.0 };
     let _ = writeln!(text, "requests to flush: {requests} in {time:.2} s, {}/s", compact(rate));
     if facts.counted == Count::Sent {
-        let _ = writeln!(
-            text,
-            "interrupts for them: {}; the other CPUs had a request waiting already",
-            totals.all.interrupts
-        );
+        let interrupts = totals.all.interrupts;
+        let others = requests.saturating_sub(interrupts);
+        let merged =
+            if others > 0 { format!("; {others} met a request that waited already") } else { String::new() };
+        let _ = writeln!(text, "interrupts for them: {interrupts}{merged}");
     } else {
         text.push_str(if facts.imported.is_some() {
             "  The file has no events csd:csd_queue_cpu and csd:csd_function_exit: record them too (Linux 6.4 and later).\n"

@@ -94,7 +94,7 @@ fn a_flow_leads_from_each_interrupt_to_its_handler() {
         let trace = traced(&mut kept(name));
         let (threads, interrupts) = (trace.on("threads"), trace.on("interrupts"));
         let mut sent = BTreeMap::new();
-        for (cpu, slice) in threads.iter().filter(|(_, slice)| slice.name == "interrupt sent") {
+        for (cpu, slice) in threads.iter().filter(|(_, slice)| slice.name == "request sent") {
             let &[flow] = &slice.flows_out[..] else { panic!("{name}: {slice:?}") };
             assert!(sent.insert(flow, (*cpu, *slice)).is_none(), "{name}: flow {flow} begins twice");
         }

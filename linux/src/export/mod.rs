@@ -2,8 +2,8 @@
 //!
 //! Each CPU has two lanes, which are `tracks` of the trace. The threads that it runs are slices of the first one, with
 //! the calls, the reclaim and the migrations in which they are (`running`), and their shootdowns. The handlers of its
-//! interrupts are slices of the second one. A flow leads from each interrupt that is sent to its handler. `rate` is the
-//! counter of interrupts. All is written in one pass, in the order of time, so memory is needed for what is under way
+//! interrupts are slices of the second one. A flow leads from each request to its handler. `rate` is the
+//! counter of requests. All is written in one pass, in the order of time, so memory is needed for what is under way
 //! alone.
 
 mod error;
@@ -39,7 +39,7 @@ pub fn export(recording: &mut Recording, to: impl Write) -> Result<(), ExportErr
     Ok(exporter.finish(arguments)?)
 }
 
-/// An interrupt that was sent, and whose handler has not begun.
+/// A request whose handler has not begun.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     flow: u64,
@@ -53,7 +53,7 @@ struct Exporter<W> {
     tracks: Tracks<W>,
     running: Running,
     observer: Observer<()>,
-    /// The interrupts on their way, by their calls.
+    /// The requests on their way, by their calls.
     sent: HashMap<u64, Sent>,
     flows: u64,
     /// For each CPU, whether it runs a handler.
@@ -150,7 +150,7 @@ impl<W: Write> Exporter<W> {
                     Argument::text("function", work.word()),
                     Argument::text("site", names.get(site)),
                 ];
-                let slice = Slice { arguments, flows: vec![self.flows], ..named("interrupt sent") };
+                let slice = Slice { arguments, flows: vec![self.flows], ..named("request sent") };
                 tracks.instant(time_ns, cpu, Lane::Threads, slice)
             }
             Kind::HandlerBegan { work, call } => {

@@ -1,25 +1,25 @@
-//! The rate of interrupts.
+//! The rate of requests.
 
-/// The time over which interrupts are counted, in nanoseconds.
+/// The time over which requests are counted, in nanoseconds.
 const STEP_NS: u64 = 10_000_000;
 
 /// The steps in a second.
 const STEPS: u64 = 1_000_000_000 / STEP_NS;
 
-/// Counts interrupts in steps of time.
+/// Counts requests in steps of time.
 #[derive(Debug, Default)]
 pub(super) struct Rate {
     /// The number of the step since the machine's start.
     step: u64,
-    interrupts: u64,
+    requests: u64,
     /// The last rate that was given.
     given: u64,
 }
 
 impl Rate {
-    /// Adds an interrupt at the time to which the rate has gone on.
+    /// Adds a request at the time to which the rate has gone on.
     pub(super) fn add(&mut self) {
-        self.interrupts += 1;
+        self.requests += 1;
     }
 
     /// Goes on to a time. Gives the changes of the rate a second until then, each with its time: that of the step that
@@ -29,8 +29,8 @@ impl Rate {
         let mut changes = [None; 2];
         if step > self.step {
             let ended_ns = (self.step + 1) * STEP_NS;
-            let interrupts = std::mem::take(&mut self.interrupts);
-            changes[0] = self.give(ended_ns, interrupts * STEPS);
+            let requests = std::mem::take(&mut self.requests);
+            changes[0] = self.give(ended_ns, requests * STEPS);
             if step > self.step + 1 {
                 changes[1] = self.give(ended_ns + STEP_NS, 0);
             }

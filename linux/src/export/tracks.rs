@@ -1,4 +1,4 @@
-//! The tracks of a trace: one of the run, one of the rate of interrupts, and two lanes for each CPU.
+//! The tracks of a trace: one of the run, one of the rate of requests, and two lanes for each CPU.
 
 use std::io::{self, Write};
 
@@ -34,7 +34,7 @@ impl<W: Write> Tracks<W> {
     /// Begins the slice of the run.
     pub(super) fn begin_run(&mut self, time_ns: u64, arguments: Vec<Argument>) -> io::Result<()> {
         self.writer.describe(Track { id: RUN, name: "run".to_owned(), ..Track::default() })?;
-        let name = "interrupts/s".to_owned();
+        let name = "requests/s".to_owned();
         self.writer.describe(Track { id: RATE, name, parent: Some(RUN), rank: 0, is_counter: true })?;
         self.writer.count(time_ns, RATE, 0)?;
         self.writer.begin(time_ns, RUN, Slice { name: "run".to_owned(), arguments, ..Slice::default() })
@@ -46,7 +46,7 @@ impl<W: Write> Tracks<W> {
         self.writer.flush()
     }
 
-    /// Sets the rate of interrupts.
+    /// Sets the rate of requests.
     pub(super) fn rate(&mut self, time_ns: u64, rate: u64) -> io::Result<()> {
         self.writer.count(time_ns, RATE, rate.cast_signed())
     }
