@@ -96,13 +96,6 @@ impl Linux {
         let is_all = pages.is_none();
         Some(match call.name {
             SystemCall::Exit | SystemCall::ExitGroup => true,
-            // The space that is copied, or left, is flushed as a whole (`flush_tlb_mm`, `exit_mmap`).
-            SystemCall::Fork
-            | SystemCall::Vfork
-            | SystemCall::Clone
-            | SystemCall::Clone3
-            | SystemCall::Execve
-            | SystemCall::Execveat => is_all,
             SystemCall::Mremap if self.does(Does::FlushRangesWithTables) => true,
             SystemCall::Munmap | SystemCall::Mmap | SystemCall::Mremap | SystemCall::Madvise
                 if is_all && (few(call) || beside) =>
@@ -114,7 +107,16 @@ impl Linux {
                 return None;
             }
             SystemCall::Brk if is_all => return None,
-            SystemCall::Munmap | SystemCall::Mmap | SystemCall::Mremap => is_all,
+            // Whole tables are unmapped, or the space that is copied, or left, is flushed (`flush_tlb_mm`, `exit_mmap`).
+            SystemCall::Munmap
+            | SystemCall::Mmap
+            | SystemCall::Mremap
+            | SystemCall::Fork
+            | SystemCall::Vfork
+            | SystemCall::Clone
+            | SystemCall::Clone3
+            | SystemCall::Execve
+            | SystemCall::Execveat => is_all,
             SystemCall::Madvise => {
                 is_all && self.does(Does::FreeEmptyTables) && call.purges() && tables(call) > 0
             }
