@@ -28,20 +28,41 @@ pub struct Spread {
     pub high: f64,
 }
 
+/// Drawings of parts, which several figures of the same parts share.
+#[derive(Debug, Clone)]
+pub struct Drawings {
+    parts: usize,
+    /// The parts of all drawings, one after the other.
+    drawn: Vec<usize>,
+}
+
+impl Drawings {
+    /// Drawings of so many parts.
+    pub fn new(parts: usize) -> Self {
+        let mut numbers = Numbers::new(SEED);
+        let drawn = if parts < 2 { 0 } else { DRAWINGS * parts };
+        Self { parts, drawn: (0..drawn).map(|_| numbers.below(parts)).collect() }
+    }
+
+    /// The spread of the ratio of two sums over the parts; none if it has no meaning.
+    pub fn of_ratio(&self, above: &[u64], below: &[u64]) -> Option<Spread> {
+        let pairs: Vec<(f64, f64)> =
+            above.iter().zip(below).map(|(above, below)| (*above as f64, *below as f64)).collect();
+        if pairs.len() < self.parts || self.drawn.is_empty() || pairs.iter().all(|(_, below)| *below == 0.0) {
+            return None;
+        }
+        let ratios = self.drawn.chunks_exact(self.parts).filter_map(|drawn| {
+            let add = |sum: (f64, f64), pair: (f64, f64)| (sum.0 + pair.0, sum.1 + pair.1);
+            let (above, below) = drawn.iter().map(|part| pairs[*part]).fold((0.0, 0.0), add);
+            (below > 0.0).then_some(above / below)
+        });
+        middle(ratios.collect())
+    }
+}
+
 /// The spread of the ratio of two sums over the same parts; none if it has no meaning.
 pub fn of_ratio(above: &[u64], below: &[u64]) -> Option<Spread> {
-    let pairs: Vec<(f64, f64)> =
-        above.iter().zip(below).map(|(above, below)| (*above as f64, *below as f64)).collect();
-    if pairs.len() < 2 || pairs.iter().all(|(_, below)| *below == 0.0) {
-        return None;
-    }
-    let mut numbers = Numbers::new(SEED);
-    let ratios = (0..DRAWINGS).filter_map(|_| {
-        let drawn = (0..pairs.len()).map(|_| pairs[numbers.below(pairs.len())]);
-        let (above, below) = drawn.fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
-        (below > 0.0).then_some(above / below)
-    });
-    middle(ratios.collect())
+    Drawings::new(above.len().min(below.len())).of_ratio(above, below)
 }
 
 /// The spread of the ratio of two sums over parts of different recordings, which are drawn separately; none if it has no
@@ -63,10 +84,12 @@ pub fn of_independent(above: &[u64], below: &[u64]) -> Option<Spread> {
 
 /// The range of the middle nine of ten values.
 fn middle(mut values: Vec<f64>) -> Option<Spread> {
-    values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
-    let at = |part: f64| values.get((part * last as f64).round() as usize).copied();
-    Some(Spread { low: at(OUTSIDE)?, high: at(1.0 - OUTSIDE)? })
+    let mut at = |part: f64| {
+        let place = (part * last as f64).round() as usize;
+        *values.select_nth_unstable_by(place, f64::total_cmp).1
+    };
+    Some(Spread { low: at(OUTSIDE), high: at(1.0 - OUTSIDE) })
 }
 
 #[cfg(test)]

@@ -119,6 +119,9 @@ pub(crate) struct TopArguments {
     /// Instead of a screen, write one JSON object an interval, each in a line; with `-`, to standard output
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
+    /// Watch all the time, whatever it costs, not in windows
+    #[arg(long)]
+    pub(crate) full: bool,
 }
 
 #[derive(Debug, Args)]

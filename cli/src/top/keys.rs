@@ -77,7 +77,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
 /// The columns and their meanings, for the help.
 pub(super) const COLUMNS: &[(&str, &str)] = &[
     ("flush/s", "flushes that ask other CPUs"),
-    ("req/s", "requests that they send to CPUs"),
+    ("req/s ±", "requests that they send to CPUs; half the range, if scaled"),
     ("CPUs/fl", "CPUs that a flush asks"),
     ("pages/fl", "pages of a flush, if not all"),
     ("send ms", "time a second for which senders wait"),

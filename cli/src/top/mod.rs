@@ -32,8 +32,11 @@ use crate::top::screen::Screen;
 /// The longest time between two visits to the kernel's buffers.
 const PERIOD: Duration = Duration::from_millis(100);
 
+/// The shortest interval that can be watched in windows.
+const SHORTEST: Duration = Duration::from_secs(1);
+
 pub(crate) fn run(arguments: &TopArguments) -> Done {
-    let TopArguments { interval, count, once, json, .. } = arguments;
+    let TopArguments { interval, count, once, json, full } = arguments;
     let is_shown = !once && json.is_none();
     if is_shown && !stdout().is_terminal() {
         return Err(Failure::input(
@@ -44,7 +47,8 @@ pub(crate) fn run(arguments: &TopArguments) -> Done {
     let is_printed = matches!(destination, Some(Text::Printed));
     // Before tracing begins, so that every end is an orderly one.
     let stopped = interrupt::stops_early();
-    let live = Live::begin().map_err(Failure::input)?;
+    // A shorter interval has too few windows.
+    let live = Live::begin(*full || *interval < SHORTEST).map_err(Failure::input)?;
     let count = if *once { Some(1) } else { *count };
     let clock = Clock { live, interval: *interval, next: Instant::now() + *interval, left: count };
     if is_shown {
@@ -83,7 +87,8 @@ struct Clock {
 impl Clock {
     /// The time until there is something to do.
     fn wait(&self) -> Duration {
-        self.next.saturating_duration_since(Instant::now()).min(PERIOD)
+        let wait = self.next.saturating_duration_since(Instant::now()).min(PERIOD);
+        self.live.wait().map_or(wait, |until| wait.min(until))
     }
 
     /// Whether the last interval is over.

@@ -34,6 +34,8 @@ pub(super) enum Value {
     Words(String),
     Id(u32),
     Amount(Option<f64>),
+    /// Half the range of a scaled figure, as a part of it.
+    Part(Option<f64>),
     /// A number of pages that is all of them.
     All,
 }
@@ -53,6 +55,9 @@ const fn amount(head: &'static str, rank: u8) -> Column {
     column(head, 8, ColumnKind::Amounts, rank)
 }
 
+/// The range of the column before.
+const RANGE: Column = column("±", 4, ColumnKind::Amounts, 1);
+
 const PROGRAM: usize = 15;
 const CAUSE: usize = 15;
 
@@ -62,6 +67,7 @@ const PROCESSES: &[Column] = &[
     column("top cause", CAUSE, ColumnKind::Words, 3),
     amount("flush/s", 5),
     amount("req/s", 0),
+    RANGE,
     amount("CPUs/fl", 6),
     amount("pages/fl", 7),
     amount("send ms", 1),
@@ -74,6 +80,7 @@ const CAUSES: &[Column] = &[
     column("top program", PROGRAM, ColumnKind::Words, 3),
     amount("flush/s", 4),
     amount("req/s", 0),
+    RANGE,
     amount("CPUs/fl", 5),
     amount("pages/fl", 6),
     amount("send ms", 1),
@@ -85,6 +92,7 @@ const CPUS: &[Column] = &[
     column("isolated", 8, ColumnKind::Words, 1),
     amount("sent/s", 2),
     amount("recv/s", 0),
+    RANGE,
     amount("hit ms", 3),
     amount("slow µs", 4),
     column("hit most", PROGRAM, ColumnKind::Words, 5),
@@ -126,6 +134,7 @@ pub(super) fn cpus(sample: &Sample) -> Table {
             Value::Words(if cpu.isolated { "isolated" } else { "" }.to_owned()),
             Value::Amount(Some(cpu.sent_per_s)),
             Value::Amount(Some(cpu.received_per_s)),
+            Value::Part(cpu.range.part("received_per_s", cpu.received_per_s)),
             Value::Amount(Some(cpu.handler_ms_per_s)),
             Value::Amount(Some(cpu.slowest_us)),
             Value::Words(cpu.program.clone().unwrap_or_default()),
@@ -134,7 +143,7 @@ pub(super) fn cpus(sample: &Sample) -> Table {
     Table { columns: CPUS, rows: sample.per_cpu.iter().map(row).collect() }
 }
 
-fn amounts(rates: &Rates) -> [Value; 6] {
+fn amounts(rates: &Rates) -> [Value; 7] {
     let pages = match rates.pages_per_flush {
         None if rates.whole_per_s > 0.0 => Value::All,
         pages => Value::Amount(pages),
@@ -142,6 +151,7 @@ fn amounts(rates: &Rates) -> [Value; 6] {
     [
         Value::Amount(Some(rates.flushes_per_s)),
         Value::Amount(Some(rates.requests_per_s)),
+        Value::Part(rates.range.part("requests_per_s", rates.requests_per_s)),
         Value::Amount(rates.cpus_per_flush),
         pages,
         Value::Amount(Some(rates.sender_ms_per_s)),
@@ -156,6 +166,7 @@ impl Value {
             Self::Words(words) => words.clone(),
             Self::Id(id) => id.to_string(),
             Self::Amount(amount) => amount.map_or_else(|| "-".to_owned(), compact),
+            Self::Part(part) => part.map_or_else(String::new, |part| format!("{:.0}%", part * 100.0)),
             Self::All => "all".to_owned(),
         }
     }
@@ -163,7 +174,7 @@ impl Value {
     /// The order of two values of a column.
     fn order(&self, other: &Self) -> Ordering {
         let amount = |value: &Self| match value {
-            Self::Amount(amount) => amount.unwrap_or(f64::NEG_INFINITY),
+            Self::Amount(amount) | Self::Part(amount) => amount.unwrap_or(f64::NEG_INFINITY),
             _ => f64::INFINITY,
         };
         match (self, other) {
@@ -233,6 +244,11 @@ pub(super) fn totals(sample: &Sample) -> Vec<String> {
         match sample.tlb_row_per_s {
             Some(row) => format!("TLB row {}/s", compact(row)),
             None => "no TLB row".to_owned(),
+        },
+        if sample.watched < 1.0 {
+            format!("watched {} of the time: scaled", percent(sample.watched))
+        } else {
+            "watched 100%".to_owned()
         },
         format!("lost {least}{} events{unreadable}", sample.lost),
         format!("flushes {}/s", compact(sample.all.flushes_per_s)),

@@ -1,9 +1,10 @@
 //! Tracing of the running kernel, as recordings and live views begin it.
 //!
-//! `merge` orders the events of all CPUs by time, and `overhead` says what tracing costs.
+//! `merge` orders the events of all CPUs by time, `overhead` says what tracing costs, and `switch` turns it off and on.
 
 mod merge;
 pub(crate) mod overhead;
+mod switch;
 
 use rustix::thread::ClockId;
 
@@ -15,6 +16,7 @@ use crate::recording::{Count, Facts};
 use crate::tracefs::{Instance, Layout, Stream, Tracefs, Unavailable};
 
 pub(crate) use merge::{Merge, Pages};
+pub(crate) use switch::Switch;
 
 /// The largest part of the memory that all buffers take, and the largest buffer of one CPU.
 const BUFFERS_PART: u64 = 32;
