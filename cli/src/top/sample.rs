@@ -373,7 +373,7 @@ mod tests {
             for object in value[list].as_array().expect("a list") {
                 for (key, low) in object["low"].as_object().expect("lower ends") {
                     let [low, figure, high] =
-                        [low, &object[key], &object["high"][key]].map(|end| end.as_f64());
+                        [low, &object[key], &object["high"][key]].map(serde_json::Value::as_f64);
                     assert!(low <= figure && figure <= high, "{list} {key}: {low:?} {figure:?} {high:?}");
                     ranges += 1;
                 }

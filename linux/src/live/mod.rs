@@ -146,7 +146,9 @@ impl Interval {
         self.answered = windows.iter().map(|window| window.answered).sum();
         let row = self.tlb_row.filter(|_| self.watched_ns < self.ended_ns.saturating_sub(self.began_ns));
         let Some(row) = row else {
-            windows.iter().for_each(|window| windows::add(&mut self.totals, &window.totals));
+            for window in windows {
+                windows::add(&mut self.totals, &window.totals);
+            }
             return;
         };
         let within: u64 = windows.iter().map(|window| window.row).sum();
@@ -154,7 +156,9 @@ impl Interval {
             self.answered = (self.answered as f64 * row as f64 / within as f64).round() as u64;
         }
         let scaled = Windows::new(windows, row);
-        scaled.parts.iter().for_each(|part| windows::add(&mut self.totals, part));
+        for part in &scaled.parts {
+            windows::add(&mut self.totals, part);
+        }
         self.windows = Some(scaled);
     }
 }
@@ -251,7 +255,7 @@ impl Live {
         self.follow_until(now.time_ns)?;
         self.observer.settle(u64::MAX);
         self.observer.sink = Tally::default();
-        self.pace.gap(self.spent(self.looked, now));
+        self.pace.gap(now.since(self.looked));
         now.cost_s = self.cost_s;
         (self.answered, self.opened, self.looked) = (0, Some(now), now);
         self.due_ns = now.time_ns + self.window_ns();
@@ -263,7 +267,7 @@ impl Live {
         let mut now = Mark::now();
         self.follow_until(now.time_ns)?;
         now.cost_s = self.cost_s;
-        self.pace.window(self.spent(self.looked, now));
+        self.pace.window(now.since(self.looked));
         self.looked = now;
         let random = self.numbers.below(1 << 16) as f64 / f64::from(1 << 16);
         let Some(gap_s) = self.pace.gap_s(random) else {
@@ -278,15 +282,6 @@ impl Live {
         self.forget_events();
         self.due_ns = now_ns() + (gap_s * 1e9) as u64;
         Ok(())
-    }
-
-    /// What happened between two marks.
-    fn spent(&self, from: Mark, to: Mark) -> Spent {
-        Spent {
-            seconds: to.time_ns.saturating_sub(from.time_ns) as f64 / 1e9,
-            requests: changed(from.row, to.row).unwrap_or(0) as f64,
-            cost_s: to.cost_s - from.cost_s,
-        }
     }
 
     /// Keeps the sums of the window that is open, which ends now.
@@ -372,6 +367,15 @@ impl Live {
 }
 
 impl Mark {
+    /// What happened since another one.
+    fn since(self, from: Self) -> Spent {
+        Spent {
+            seconds: self.time_ns.saturating_sub(from.time_ns) as f64 / 1e9,
+            requests: changed(from.row, self.row).unwrap_or(0) as f64,
+            cost_s: self.cost_s - from.cost_s,
+        }
+    }
+
     /// The counts now, when no events have cost anything yet.
     fn now() -> Self {
         let (time_ns, row) = (now_ns(), interrupts::tlb_sum().ok().flatten());

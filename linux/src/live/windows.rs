@@ -149,7 +149,9 @@ mod tests {
     /// The sums of all windows.
     fn sums(windows: &Windows) -> Totals {
         let mut totals = Totals::default();
-        windows.parts.iter().for_each(|part| add(&mut totals, part));
+        for part in &windows.parts {
+            add(&mut totals, part);
+        }
         totals
     }
 
@@ -159,7 +161,7 @@ mod tests {
         for _ in 0..200 {
             let mut windows = Vec::new();
             let mut row = 0;
-            for _ in 0..1 + numbers.below(12) {
+            for _ in 0..=numbers.below(12) {
                 let [munmap, madvise] = [numbers.below(300) as u64, numbers.below(20) as u64];
                 let whole_row = munmap + madvise + numbers.below(5000) as u64;
                 row += whole_row;

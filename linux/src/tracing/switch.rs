@@ -42,3 +42,26 @@ impl Switch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tracefs::Tracefs;
+
+    #[test]
+    fn frequent_events_are_switched_and_others_stay() {
+        let Ok(instance) = Tracefs::find().and_then(|tracefs| tracefs.instance()) else { return };
+        let names = ["task:task_rename", "tlb:tlb_flush"];
+        let file = |name: &str| format!("events/{}/enable", name.replace(':', "/"));
+        for name in names {
+            instance.set(&file(name), "1").expect("an event");
+        }
+        let switch = Switch::of(&instance, &names.map(str::to_owned)).expect("switches");
+        for on in [false, true, false] {
+            switch.set(on).expect("a switch");
+            let is_on = names.map(|name| instance.get(&file(name)).expect("a state").trim() == "1");
+            assert_eq!(is_on, [true, on]);
+        }
+        drop(switch);
+    }
+}
