@@ -4,7 +4,7 @@
 //! windows then, of which there are ten a second, so short that the cost stays within a bound.
 
 /// The part of one CPU's time that the events may cost.
-const BOUND: f64 = 0.02;
+const BOUND: f64 = 0.01;
 
 /// The time of a window and of the gap before it.
 const CYCLE_S: f64 = 0.1;
