@@ -94,7 +94,8 @@ fn pages_that_are_used_again_in_time_are_not_given_back() {
 
 #[test]
 fn every_breakdown_of_a_prediction_has_all_of_it() {
-    for (name, ..) in RECORDINGS {
+    // Debts of the last are paid by ticks.
+    for name in RECORDINGS.map(|(name, ..)| name).into_iter().chain(["guests/6.12-reclaim"]) {
         let lazy = Mechanism::new(ceasefire::Schedule::Lazy, false);
         for predicted in replayed(name, &[Mechanism::of_linux("6.18.44"), lazy]).predicted {
             let sums = [

@@ -24,7 +24,7 @@ pub(crate) struct RecordArguments {
     #[arg(long)]
     pub(crate) stacks: bool,
     /// Write a recording for strangers, as `ceasefire anonymize` does
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub(crate) anonymous: bool,
     /// Write a summary as JSON; '-' is standard output
     #[arg(long, value_name = "FILE")]

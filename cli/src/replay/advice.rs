@@ -8,7 +8,7 @@ use ceasefire_linux::replay::Replay;
 use ceasefire_linux::shootdowns::Cause;
 
 use crate::locks::name;
-use crate::number::{compact, ratio};
+use crate::number::{compact, counted, ratio};
 use crate::replay::prediction::{range, Part, Prediction};
 
 /// The most lines about mechanisms.
@@ -170,12 +170,13 @@ fn line(replayed: &Replay, own: &Prediction, other: &Prediction) -> Option<Line>
 
 /// Which requests a recording has on one side alone; none if it has both sides of all.
 pub(crate) fn told_by_one_side(unseen: u64, unsent: u64) -> Option<String> {
-    (unseen + unsent > 0).then(|| {
-        format!(
-            "of {unseen} requests the recording has no handler, and of {unsent} not where they were sent: this kernel \
-             keeps no events of some idle loops"
-        )
-    })
+    let side = |count: u64, what: &str| {
+        (count > 0).then(|| format!("{} without {what}", counted(count, "request", "requests")))
+    };
+    let sides: Vec<String> =
+        [side(unseen, "its handler"), side(unsent, "where it was sent")].into_iter().flatten().collect();
+    (!sides.is_empty())
+        .then(|| format!("in the recording: {}; kernels may keep no events of idle loops", sides.join(", ")))
 }
 
 /// The reasons for which a prediction may be wrong.

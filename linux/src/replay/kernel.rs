@@ -263,8 +263,8 @@ impl Kernel {
         }
     }
 
-    /// The timer of each busy CPU ticks, as often as it is due.
-    fn tick(&mut self, now_ns: u64) {
+    /// The timer of each busy CPU ticks, as often as it is due. Whatever else happens at that time comes later.
+    pub(super) fn tick(&mut self, now_ns: u64) {
         if now_ns < self.next_tick_ns {
             return;
         }

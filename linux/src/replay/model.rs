@@ -82,6 +82,7 @@ impl Model {
                 self.kernel.tell(&[]);
             }
             Step::FlushKernel { cpu, process, now_ns } => {
+                self.tick(now_ns);
                 self.counted(Cause::KernelRange, process, |model| model.kernel.flush_kernel(cpu, now_ns));
                 self.kernel.tell(&[]);
             }
@@ -112,7 +113,13 @@ impl Model {
         }
     }
 
+    /// Ticks that are due come first: what they ask for is the kernel's own, for pages that it took back.
+    fn tick(&mut self, now_ns: u64) {
+        self.counted(Cause::Reclaim, 0, |model| model.kernel.tick(now_ns));
+    }
+
     fn runs(&mut self, cpu: u32, process: u32, now_ns: u64) {
+        self.tick(now_ns);
         self.kernel.runs(cpu, process, now_ns);
         if let Some(masks) = &mut self.masks {
             masks.runs(cpu, process);
@@ -140,6 +147,7 @@ impl Model {
 
     fn flush_now(&mut self, flush: Flush) {
         let Flush { cpu, process, pages, tables, cause, time_ns, .. } = flush;
+        self.tick(time_ns);
         self.counted(cause, process, |model| {
             // The engine changes which CPUs are idle with the process.
             let running = |cpu| model.kernel.running(cpu);
@@ -153,6 +161,7 @@ impl Model {
     /// The kernel takes pages back.
     fn take(&mut self, taking: &Taking) {
         let Taking { cpu, time_ns, cause, process, ref pages, ref batch } = *taking;
+        self.tick(time_ns);
         self.counted(cause, process, |model| {
             if model.mechanism.of(taking.is_migration()) == Schedule::PerPage {
                 for page in pages {
