@@ -127,7 +127,9 @@ fn words(replayed: &Replay, predictions: &[Prediction], by: By) -> String {
     }
     text.push_str(&grid.text(width));
     text.push('\n');
-    text.push_str(&breakdown(replayed, predictions, by).text(width));
+    let rows = parts(replayed, predictions, by);
+    let has_unknown = rows.iter().any(|(part, counts)| is_unknown(*part, counts));
+    text.push_str(&breakdown(replayed, predictions, by, rows).text(width));
     if let Some(grid) = locks::grid(&replayed.observed.locks, &replayed.names, facts) {
         text.push('\n');
         text.push_str(&grid.text(width));
@@ -135,8 +137,7 @@ fn words(replayed: &Replay, predictions: &[Prediction], by: By) -> String {
     let legend =
         predictions.iter().zip(1..).map(|(prediction, number)| format!("({number}) {}", prediction.name));
     let mut notes = vec![legend.collect::<Vec<_>>().join(", ")];
-    let is_unknown = |(part, counts): &(Part, Vec<u64>)| is_unknown(*part, counts);
-    if by == By::Cause && parts(replayed, predictions, by).iter().any(is_unknown) {
+    if has_unknown {
         notes.push(format!(
             "'{UNKNOWN}': the replay of this kernel has less than half of the requests of this cause"
         ));
@@ -152,9 +153,9 @@ fn words(replayed: &Replay, predictions: &[Prediction], by: By) -> String {
     text
 }
 
-/// The requests in parts. The columns' names stand below the table. A cause of which the recorded kernel's row has far
-/// from what was observed is not known in any row.
-fn breakdown(replayed: &Replay, predictions: &[Prediction], by: By) -> Grid {
+/// The requests in parts, of which these are the rows. The columns' names stand below the table. A cause of which the
+/// recorded kernel's row has far from what was observed is not known in any row.
+fn breakdown(replayed: &Replay, predictions: &[Prediction], by: By, mut rows: Vec<(Part, Vec<u64>)>) -> Grid {
     let head = match by {
         By::Process => "by process",
         By::Cause => "by cause",
@@ -164,7 +165,6 @@ fn breakdown(replayed: &Replay, predictions: &[Prediction], by: By) -> Grid {
     let mut columns = vec![Column::words(head, 0), Column::numbers("observed", 0)];
     columns.extend(HEADS.iter().take(predictions.len()).map(|head| Column::numbers(head, 1)));
     let mut grid = Grid::new(&columns);
-    let mut rows = parts(replayed, predictions, by);
     let others = rows.split_off(rows.len().min(PARTS));
     for (part, counts) in rows {
         let is_known = !is_unknown(part, &counts);

@@ -2,6 +2,10 @@
 
 use crate::events::names::Name;
 
+/// The bits of an address within a page, and within the part that one page table translates.
+pub(crate) const PAGE_SHIFT: u32 = 12;
+pub(crate) const TABLE_SHIFT: u32 = 21;
+
 /// One event of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {

@@ -9,5 +9,6 @@ mod source;
 
 pub use decode::{level_of, Decoder, Wanted};
 pub use event::{Event, FlushReason, Kind, LockKind, MigrationReason, Spelled, SystemCall, Work};
+pub(crate) use event::{PAGE_SHIFT, TABLE_SHIFT};
 pub use names::{Name, Names};
 pub use source::{Level, Lookup, Source, SOURCES};

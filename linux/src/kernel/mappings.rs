@@ -8,10 +8,10 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use crate::events::Kind;
+use crate::events::{Kind, PAGE_SHIFT};
 
 /// The most pages of areas that are looked at: 16 GiB, whose entries are 32 MiB. A recording counts the others.
-const MOST_PAGES: u64 = 1 << 22;
+pub(crate) const MOST_PAGES: u64 = 1 << 22;
 
 /// The entries that are read at once.
 const ENTRIES: usize = 8192;
@@ -19,9 +19,6 @@ const ENTRIES: usize = 8192;
 /// The bits of an entry: the page is in memory, and its frame.
 const PRESENT: u64 = 1 << 63;
 const FRAME: u64 = (1 << 55) - 1;
-
-/// The bits of an address within a page.
-const PAGE_SHIFT: u32 = 12;
 
 /// The pages that are mapped, and those that were not looked at.
 #[derive(Debug, Default)]

@@ -147,7 +147,7 @@ impl Interval {
         let row = self.tlb_row.filter(|_| self.watched_ns < self.ended_ns.saturating_sub(self.began_ns));
         let Some(row) = row else {
             for window in windows {
-                windows::add(&mut self.totals, &window.totals);
+                self.totals.add(&window.totals);
             }
             return;
         };
@@ -157,7 +157,7 @@ impl Interval {
         }
         let scaled = Windows::new(windows, row);
         for part in &scaled.parts {
-            windows::add(&mut self.totals, part);
+            self.totals.add(part);
         }
         self.windows = Some(scaled);
     }

@@ -3,7 +3,7 @@
 //! What a window saw stands for the requests from the end of the one before to its own, which the TLB row counts. So the
 //! sums have as many requests as the row, however long each window was.
 
-use crate::shootdowns::{CpuSum, Sum, Totals};
+use crate::shootdowns::Totals;
 use crate::spread::{Drawings, Spread};
 
 /// A time in which events were on, with the gap before it, for which it stands.
@@ -47,7 +47,7 @@ impl Windows {
             0 => window.whole_ns as f64 / window.watched_ns.max(1) as f64,
             requests => rest * window.whole_row as f64 / requests as f64,
         };
-        let parts: Vec<Totals> = windows.iter().map(|window| scaled(&window.totals, scale(window))).collect();
+        let parts: Vec<Totals> = windows.iter().map(|window| window.totals.times(scale(window))).collect();
         let requests = parts.iter().map(|part| part.all.requests).collect();
         Self { parts, requests, total: row, drawings: Drawings::new(windows.len()) }
     }
@@ -64,72 +64,10 @@ impl Windows {
     }
 }
 
-/// Adds sums to others.
-pub(super) fn add(to: &mut Totals, more: &Totals) {
-    to.all = to.all.plus(more.all);
-    for (cause, sum) in &more.causes {
-        let to = to.causes.entry(*cause).or_default();
-        *to = to.plus(*sum);
-    }
-    for (key, sum) in &more.processes {
-        let to = to.processes.entry(*key).or_default();
-        *to = to.plus(*sum);
-    }
-    for (process, (requests, time_ns)) in &more.victims {
-        let to = to.victims.entry(*process).or_default();
-        *to = (to.0 + requests, to.1.saturating_add(*time_ns));
-    }
-    for (key, requests) in &more.hit {
-        *to.hit.entry(*key).or_default() += requests;
-    }
-    to.names.extend(&more.names);
-    for (cpu, sum) in &more.cpus {
-        let to = to.cpus.entry(*cpu).or_default();
-        to.sent = to.sent.plus(sum.sent);
-        to.received += sum.received;
-        to.handler_ns = to.handler_ns.saturating_add(sum.handler_ns);
-        to.slowest_ns = to.slowest_ns.max(sum.slowest_ns);
-    }
-    for (pair, requests) in &more.pairs {
-        *to.pairs.entry(*pair).or_default() += requests;
-    }
-}
-
-/// All counts and times so often. The slowest stays.
-fn scaled(totals: &Totals, scale: f64) -> Totals {
-    let times = |value: u64| (value as f64 * scale).round() as u64;
-    let sum = |sum: &Sum| Sum {
-        flushes: times(sum.flushes),
-        requests: times(sum.requests),
-        interrupts: times(sum.interrupts),
-        pages: times(sum.pages),
-        counted: times(sum.counted),
-        whole: times(sum.whole),
-        sender_ns: times(sum.sender_ns),
-        victim_ns: times(sum.victim_ns),
-    };
-    let cpu = |of: &CpuSum| CpuSum {
-        sent: sum(&of.sent),
-        received: times(of.received),
-        handler_ns: times(of.handler_ns),
-        slowest_ns: of.slowest_ns,
-    };
-    Totals {
-        all: sum(&totals.all),
-        causes: totals.causes.iter().map(|(cause, of)| (*cause, sum(of))).collect(),
-        processes: totals.processes.iter().map(|(key, of)| (*key, sum(of))).collect(),
-        victims: totals.victims.iter().map(|(id, of)| (*id, (times(of.0), times(of.1)))).collect(),
-        hit: totals.hit.iter().map(|(key, requests)| (*key, times(*requests))).collect(),
-        names: totals.names.clone(),
-        cpus: totals.cpus.iter().map(|(id, of)| (*id, cpu(of))).collect(),
-        pairs: totals.pairs.iter().map(|(pair, requests)| (*pair, times(*requests))).collect(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shootdowns::Cause;
+    use crate::shootdowns::{Cause, CpuSum, Sum};
 
     /// A window in which two causes have so many requests, and which stands for so many.
     fn window(munmap: u64, madvise: u64, whole_row: u64) -> Window {
@@ -150,7 +88,7 @@ mod tests {
     fn sums(windows: &Windows) -> Totals {
         let mut totals = Totals::default();
         for part in &windows.parts {
-            add(&mut totals, part);
+            totals.add(part);
         }
         totals
     }

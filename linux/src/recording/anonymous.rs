@@ -12,7 +12,7 @@ use std::io::Write;
 
 use foldhash::HashMap;
 
-use crate::events::{Kind, Name, Names, SystemCall, Work};
+use crate::events::{Kind, Name, Names, SystemCall, Work, PAGE_SHIFT, TABLE_SHIFT};
 use crate::recording::{Facts, Recording, RecordingError, Row, Writer};
 use crate::shootdowns::{Cause, Doing};
 
@@ -33,9 +33,6 @@ const FIRST: u64 = 1 << 60;
 
 /// The first address of the kernel.
 const KERNEL: u64 = 1 << 63;
-
-const PAGE_SHIFT: u32 = 12;
-const HUGE_SHIFT: u32 = 21;
 
 /// The largest number of an error that a system call returns.
 const ERRORS: i64 = 4095;
@@ -155,7 +152,7 @@ impl Anonymous {
         match address {
             0 => 0,
             1..USER_END => {
-                let first = *self.spaces.entry(process).or_insert(address >> HUGE_SHIFT << HUGE_SHIFT);
+                let first = *self.spaces.entry(process).or_insert(address >> TABLE_SHIFT << TABLE_SHIFT);
                 FIRST + address - first
             }
             _ => {

@@ -5,7 +5,8 @@
 
 use foldhash::HashMap;
 
-use crate::events::Kind;
+use crate::events::{Kind, PAGE_SHIFT};
+use crate::kernel::mappings::MOST_PAGES;
 use crate::recording::Row;
 
 /// A translation to a frame.
@@ -21,10 +22,6 @@ pub(super) struct User {
 
 /// The largest number of pages that one fault maps around its own (Linux: `fault_around_bytes`, 64 KiB).
 const AROUND: u64 = 64;
-
-/// The most pages that are mapped when the recording begins: a damaged file may have any number. See `MOST_PAGES` of
-/// `kernel::mappings`.
-const MOST_MAPPED: u64 = 1 << 22;
 
 /// The bits of a fault's code on x86 for a store.
 const STORE: u64 = 2;
@@ -57,7 +54,7 @@ impl Frames {
         let thread = row.event.thread;
         match row.event.kind {
             Kind::Fault { address, code } => {
-                self.faults.insert(thread, Fault { page: address >> 12, stores: code & STORE != 0 });
+                self.faults.insert(thread, Fault { page: address >> PAGE_SHIFT, stores: code & STORE != 0 });
             }
             Kind::Allocated { frame, order: 0 } => {
                 if let Some(fault) = self.faults.get(&thread).filter(|_| row.process != 0) {
@@ -85,7 +82,8 @@ impl Frames {
                 self.most = self.most.max(self.users.len());
             }
             Kind::Mapped { frame, pages, inode, index, stores } => {
-                let known = pages.min(MOST_MAPPED - self.mapped);
+                // A damaged file may have any number.
+                let known = pages.min(MOST_PAGES - self.mapped);
                 self.mapped += known;
                 for place in 0..known {
                     let (frame, index) = (frame.saturating_add(place), index.saturating_add(place));

@@ -9,6 +9,7 @@ use ceasefire::{
 };
 use foldhash::HashMap;
 
+use crate::events::PAGE_SHIFT;
 use crate::replay::frames::User;
 use crate::replay::hardware::{Asked, Hardware, Space};
 use crate::replay::pending::Answer;
@@ -20,9 +21,6 @@ const AGE_NS: u64 = 10_000_000;
 
 /// The part of all frames that may owe: see `OWED_SHARE` of the memory manager.
 const OWED_SHARE: u64 = 8;
-
-/// The bits of an address within a page.
-const PAGE_SHIFT: u32 = 12;
 
 /// A kernel that runs the engine.
 #[derive(Debug)]
@@ -139,7 +137,6 @@ impl Kernel {
 
     /// A CPU runs a process, or the kernel or nothing (0).
     pub(super) fn runs(&mut self, cpu: u32, process: u32, now_ns: u64) {
-        self.tick(now_ns);
         let next = (process != 0).then_some(process);
         if self.running.get(cpu as usize).is_none_or(|running| *running == next) || !self.is_at(cpu, now_ns) {
             return;
@@ -184,7 +181,6 @@ impl Kernel {
 
     /// A program's own flush: it must be done when the call returns.
     pub(super) fn flush(&mut self, cpu: u32, process: u32, flush: OwnFlush, now_ns: u64) {
-        self.tick(now_ns);
         if !self.is_at(cpu, now_ns) {
             return;
         }
@@ -206,7 +202,6 @@ impl Kernel {
 
     /// The kernel flushes ranges of its own.
     pub(super) fn flush_kernel(&mut self, cpu: u32, now_ns: u64) {
-        self.tick(now_ns);
         if self.is_at(cpu, now_ns) {
             self.engine.flush_kernel(Flush::ALL);
         }
@@ -214,7 +209,6 @@ impl Kernel {
 
     /// The kernel takes pages back, in one batch.
     pub(super) fn take(&mut self, cpu: u32, pages: &[Taken], now_ns: u64) {
-        self.tick(now_ns);
         if !self.is_at(cpu, now_ns) {
             return;
         }
@@ -263,7 +257,8 @@ impl Kernel {
         }
     }
 
-    /// The timer of each busy CPU ticks, as often as it is due. Whatever else happens at that time comes later.
+    /// The timer of each busy CPU ticks, as often as it is due. The caller tells the time so before all else that happens
+    /// then.
     pub(super) fn tick(&mut self, now_ns: u64) {
         if now_ns < self.next_tick_ns {
             return;
@@ -348,7 +343,7 @@ mod tests {
         kernel.take(0, &pages(20, false), 100);
         assert_eq!((kernel.asked().requests, kernel.owing.len()), (0, 20));
         for time in 1..10 {
-            kernel.runs(5, 8, time * TICK_NS);
+            kernel.tick(time * TICK_NS);
         }
         assert_eq!((kernel.asked().requests, kernel.owing.len()), (0, 0));
         kernel.take(0, &pages(20, true), 50 * TICK_NS);

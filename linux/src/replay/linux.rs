@@ -3,7 +3,7 @@
 use ceasefire::Schedule;
 use foldhash::HashMap;
 
-use crate::events::{Kind, SystemCall};
+use crate::events::{Kind, SystemCall, PAGE_SHIFT, TABLE_SHIFT};
 use crate::recording::Row;
 use crate::replay::calls::Calls;
 use crate::replay::mechanism::Mechanism;
@@ -49,10 +49,6 @@ type Version = (u32, u32, u32);
 
 /// The largest number of pages that Linux flushes one by one (`tlb_single_page_flush_ceiling`, arch/x86/mm/tlb.c).
 const CEILING: u64 = 33;
-
-/// The bits of an address within the part that one page table translates, and within a page.
-const TABLE_SHIFT: u32 = 21;
-const PAGE_SHIFT: u32 = 12;
 
 /// A version of Linux.
 #[derive(Debug, Clone, Copy)]

@@ -77,20 +77,14 @@ impl Model {
             Step::Ends { process } => self.ends(process),
             Step::Found { cpu, frame, now_ns } => self.is_found(cpu, frame, now_ns),
             Step::Answers(ref answers) => self.answers(answers),
-            Step::Flush(flush) => {
-                self.flush(flush);
-                self.kernel.tell(&[]);
-            }
-            Step::FlushKernel { cpu, process, now_ns } => {
-                self.tick(now_ns);
-                self.counted(Cause::KernelRange, process, |model| model.kernel.flush_kernel(cpu, now_ns));
-                self.kernel.tell(&[]);
-            }
-            Step::Take(ref taking) => {
-                self.take(taking);
-                self.kernel.tell(&[]);
-            }
+            Step::Flush(flush) => self.flush(flush),
+            Step::FlushKernel { cpu, process, now_ns } => self.flush_kernel(cpu, process, now_ns),
+            Step::Take(ref taking) => self.take(taking),
             Step::Part => self.part(),
+        }
+        if matches!(step, Step::Flush(_) | Step::FlushKernel { .. } | Step::Take(_)) {
+            // The answers were of this flush.
+            self.kernel.tell(&[]);
         }
     }
 
@@ -156,6 +150,12 @@ impl Model {
             model.kernel.flush(cpu, process, OwnFlush { pages, tables }, time_ns);
             model.passes_over(cpu, passed_over);
         });
+    }
+
+    /// The kernel flushes ranges of its own.
+    fn flush_kernel(&mut self, cpu: u32, process: u32, now_ns: u64) {
+        self.tick(now_ns);
+        self.counted(Cause::KernelRange, process, |model| model.kernel.flush_kernel(cpu, now_ns));
     }
 
     /// The kernel takes pages back.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::events::{Kind, Names};
+use crate::events::{Kind, Names, PAGE_SHIFT};
 use crate::kernel::threads::Threads;
 use crate::locks::Locks;
 use crate::observer::{Observer, Sums};
@@ -151,7 +151,7 @@ pub fn replay(recording: &mut Recording, mechanisms: &[Mechanism]) -> Result<Rep
         }
     }
     let cpus = facts.cpu_numbers().max(1);
-    let frames = facts.memory_bytes >> 12;
+    let frames = facts.memory_bytes >> PAGE_SHIFT;
     let sums = (Sums::new(facts.clone()), Timeline::new(facts.clone()));
     let mut replayer = Replayer {
         observer: Observer::new(Threads::default(), sums),

@@ -1,11 +1,10 @@
 //! Pages that a program gives back with madvise.
 
+use crate::events::PAGE_SHIFT;
+
 /// `MADV_DONTNEED` and `MADV_DONTNEED_LOCKED` of madvise(2).
 pub(crate) const DONTNEED: u64 = 4;
 const DONTNEED_LOCKED: u64 = 24;
-
-/// The bits of an address within a page.
-const PAGE_SHIFT: u32 = 12;
 
 /// Neighbouring pages, by their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

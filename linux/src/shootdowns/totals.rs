@@ -105,7 +105,93 @@ impl Sum {
     }
 }
 
+impl Sum {
+    /// All counts and times so often.
+    fn times(self, factor: f64) -> Self {
+        Self {
+            flushes: times(self.flushes, factor),
+            requests: times(self.requests, factor),
+            interrupts: times(self.interrupts, factor),
+            pages: times(self.pages, factor),
+            counted: times(self.counted, factor),
+            whole: times(self.whole, factor),
+            sender_ns: times(self.sender_ns, factor),
+            victim_ns: times(self.victim_ns, factor),
+        }
+    }
+}
+
+impl CpuSum {
+    /// The sum of two.
+    fn plus(self, other: Self) -> Self {
+        Self {
+            sent: self.sent.plus(other.sent),
+            received: self.received + other.received,
+            handler_ns: self.handler_ns.saturating_add(other.handler_ns),
+            slowest_ns: self.slowest_ns.max(other.slowest_ns),
+        }
+    }
+
+    /// All counts and times so often. The slowest stays.
+    fn times(self, factor: f64) -> Self {
+        Self {
+            sent: self.sent.times(factor),
+            received: times(self.received, factor),
+            handler_ns: times(self.handler_ns, factor),
+            slowest_ns: self.slowest_ns,
+        }
+    }
+}
+
+fn times(value: u64, factor: f64) -> u64 {
+    (value as f64 * factor).round() as u64
+}
+
 impl Totals {
+    /// Adds the sums of another time.
+    pub(crate) fn add(&mut self, more: &Self) {
+        self.all = self.all.plus(more.all);
+        for (cause, sum) in &more.causes {
+            let to = self.causes.entry(*cause).or_default();
+            *to = to.plus(*sum);
+        }
+        for (key, sum) in &more.processes {
+            let to = self.processes.entry(*key).or_default();
+            *to = to.plus(*sum);
+        }
+        for (process, (requests, time_ns)) in &more.victims {
+            let to = self.victims.entry(*process).or_default();
+            *to = (to.0 + requests, to.1.saturating_add(*time_ns));
+        }
+        for (key, requests) in &more.hit {
+            *self.hit.entry(*key).or_default() += requests;
+        }
+        self.names.extend(&more.names);
+        for (cpu, sum) in &more.cpus {
+            let to = self.cpus.entry(*cpu).or_default();
+            *to = to.plus(*sum);
+        }
+        for (pair, requests) in &more.pairs {
+            *self.pairs.entry(*pair).or_default() += requests;
+        }
+    }
+
+    /// All counts and times so often. The slowest stays.
+    pub(crate) fn times(&self, factor: f64) -> Self {
+        let Self { all, causes, processes, victims, hit, names, cpus, pairs } = self;
+        let pair = |of: &(u64, u64)| (times(of.0, factor), times(of.1, factor));
+        Self {
+            all: all.times(factor),
+            causes: causes.iter().map(|(cause, of)| (*cause, of.times(factor))).collect(),
+            processes: processes.iter().map(|(key, of)| (*key, of.times(factor))).collect(),
+            victims: victims.iter().map(|(id, of)| (*id, pair(of))).collect(),
+            hit: hit.iter().map(|(key, requests)| (*key, times(*requests, factor))).collect(),
+            names: names.clone(),
+            cpus: cpus.iter().map(|(id, of)| (*id, of.times(factor))).collect(),
+            pairs: pairs.iter().map(|(pair, requests)| (*pair, times(*requests, factor))).collect(),
+        }
+    }
+
     /// The processes that sent shootdowns, those with the most requests first.
     pub fn senders(&self) -> Vec<(Process, Sum)> {
         let mut sums: BTreeMap<u32, Sum> = BTreeMap::new();

@@ -58,7 +58,7 @@ pub(super) fn figure(replayed: &Replay) -> Figure {
         file: "matrix",
         caption: html! { b { "Senders and victims." } " Observed requests from each CPU to each; the darkest square has " (most) "." },
         legend: Vec::new(),
-        title: "Interrupts from each CPU to each".to_owned(),
+        title: "Requests from each CPU to each".to_owned(),
         description,
         height: bottom + 22.0,
         content,
