@@ -162,7 +162,7 @@ fn the_end_of_the_program_ends_its_recording() {
     let mut at_beginning = 0;
     let read = recording.each::<RecordingError>(&mut Names::default(), |row, _| {
         assert!(row.event.time_ns <= ended_ns, "{row:?}");
-        let is_listed = matches!(row.event.kind, Kind::ThreadNamed { .. });
+        let is_listed = matches!(row.event.kind, Kind::ThreadNamed { .. } | Kind::Mapped { .. });
         at_beginning += u64::from(row.event.time_ns == began_ns && !is_listed);
         Ok(())
     });
