@@ -1,9 +1,9 @@
 //! Failures, each reported in one line, and their exit codes: 1 for a broken rule or a wrong load, 2 for usage or
-//! input.
+//! input. `record` ends as the recorded program did.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 
 use ceasefire_experiments::UnknownName;
 
@@ -20,6 +20,8 @@ pub(crate) enum Failure {
     Broken { rules: u64, loads: u64, lines: Vec<String> },
     /// A scenario did not end as it must: a line for each.
     Checked(Vec<String>),
+    /// The program that was recorded failed, though the command did not.
+    Program(ExitStatus),
     /// The reader of the output has closed it. This is not an error.
     NoReader,
 }
@@ -63,6 +65,10 @@ impl Failure {
                 complain(&message);
                 ExitCode::from(2)
             }
+            Self::Program(ended) => {
+                complain(&format!("the program ended with {ended}; its recording is whole"));
+                ExitCode::from(status(ended))
+            }
             Self::Checked(lines) => {
                 for line in lines {
                     complain(&line);
@@ -83,6 +89,15 @@ impl Failure {
             }
         }
     }
+}
+
+/// The status with which a shell reports a program's end: 128 and the number of a signal.
+fn status(ended: ExitStatus) -> u8 {
+    #[cfg(unix)]
+    let signal = std::os::unix::process::ExitStatusExt::signal(&ended).map(|signal| 128 + signal);
+    #[cfg(not(unix))]
+    let signal = None;
+    ended.code().or(signal).and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
 /// Writes one line to standard error, with control characters escaped. An error of writing is ignored, since there is

@@ -1,5 +1,6 @@
 //! `ceasefire import`: a recording of a file that another program recorded.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write as _};
 use std::iter;
@@ -33,10 +34,8 @@ pub(crate) fn run(arguments: &ImportArguments) -> Done {
     }
     let unreadable = |path: &Path, error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
     let opened = |path: &Path| File::open(path).map(BufReader::new).map_err(|error| unreadable(path, error));
-    let [first, others @ ..] = &files(file)[..] else {
-        let name = file.display();
-        return Err(Failure::Input(format!("{name}: Is a directory without perf record's file 'data'")));
-    };
+    let files = files(file)?;
+    let [first, others @ ..] = &files[..] else { return Ok(()) };
     let from = opened(first)?;
     let others = others.iter().map(|path| opened(path)).collect::<Result<_, _>>()?;
     let given =
@@ -82,11 +81,23 @@ pub(crate) fn run(arguments: &ImportArguments) -> Done {
     Failure::both(traced, text::write(json, value, words))
 }
 
-/// The files of what is to be imported. perf record makes a directory where it has more than one, or other files beside.
-fn files(path: &Path) -> Vec<PathBuf> {
+/// The files of what is to be imported, at least one. perf record makes a directory where it has more, which it numbers.
+fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !path.is_dir() {
-        return vec![path.to_owned()];
+        return Ok(vec![path.to_owned()]);
     }
-    let names = iter::once("data".to_owned()).chain((0..).map(|number| format!("data.{number}")));
-    names.map(|name| path.join(name)).take_while(|path| path.is_file()).collect()
+    let listed = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let listed = listed.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    let number = |name: &OsStr| name.to_str()?.strip_prefix("data.")?.parse::<usize>().ok();
+    let numbered =
+        listed.iter().filter_map(|entry| number(&entry.file_name())).max().map_or(1, |last| last + 1);
+    // Without any, `data.0` is missed.
+    let names = iter::once("data".to_owned()).chain((0..numbered).map(|number| format!("data.{number}")));
+    let files: Vec<PathBuf> = names.map(|name| path.join(name)).collect();
+    match files.iter().find(|file| !file.is_file()) {
+        Some(absent) => {
+            Err(Failure::Input(format!("{}: perf record's directory lacks this file", absent.display())))
+        }
+        None => Ok(files),
+    }
 }

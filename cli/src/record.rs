@@ -66,14 +66,15 @@ pub(crate) fn run(arguments: &RecordArguments) -> Done {
     };
     let recorded = record(&options, length, &beside, BufWriter::new(file), stopped, show);
     bar.finish_and_clear();
-    let mut recorded = recorded.map_err(failed)?;
+    let (mut recorded, ended) = recorded.map_err(failed)?;
     let written = recorded.to.flush();
     written.map_err(|error| Failure::writing(&shown, &error))?;
     let place = recording.finish_beside_former()?;
     let traced = trace.map_or(Ok(()), |trace| trace.write(output));
     let page = html.map_or(Ok(()), |place| place.write(page(output)?.as_bytes()));
     let written = text::write(json, || json_of(&recorded, &shown), || words(&recorded, &place));
-    Failure::both(traced, Failure::both(page, written))
+    let ended = ended.filter(|ended| !ended.success()).map_or(Ok(()), |ended| Err(Failure::Program(ended)));
+    Failure::both(traced, Failure::both(page, Failure::both(written, ended)))
 }
 
 /// Shows on a terminal how much of the recording is written. That may take longer than the recording did.

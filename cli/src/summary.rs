@@ -99,10 +99,10 @@ pub(crate) fn words<W>(recorded: &Recorded<W>, file: &str) -> String {
         );
     }
     if !facts.lost.is_none() {
-        let least = if facts.lost.uncounted { "at least " } else { "" };
+        let more = if facts.lost.uncounted { ", and more that nothing counted" } else { "" };
         let _ = writeln!(
             text,
-            "lost: {least}{} events that the kernel could not keep, {} unreadable records",
+            "lost: {} events that the kernel could not keep, {} unreadable records{more}",
             facts.lost.events, facts.lost.unreadable
         );
     }
@@ -123,14 +123,10 @@ pub(crate) fn words<W>(recorded: &Recorded<W>, file: &str) -> String {
         );
     }
     for (process, sum) in totals.senders().into_iter().take(SHOWN) {
-        let _ = writeln!(
-            text,
-            "  {} ({}): {} of {}",
-            names.get(process.program),
-            process.id,
-            asked(sum.requests),
-            flushes(sum.flushes)
-        );
+        // Without tlb:tlb_flush no flush is known.
+        let of = if facts.asked.is_some() { format!(" of {}", flushes(sum.flushes)) } else { String::new() };
+        let _ =
+            writeln!(text, "  {} ({}): {}{of}", names.get(process.program), process.id, asked(sum.requests));
     }
     waits(recorded, &mut text);
     let _ = writeln!(text, "written: {file}");

@@ -140,6 +140,33 @@ fn a_recording_for_strangers_has_no_name_of_a_program() {
 }
 
 #[test]
+fn a_recording_ends_as_its_program_did() {
+    if !can_trace() {
+        return;
+    }
+    let folder = Folder::new();
+    let output = folder.file("failed.parquet");
+    for (program, status) in [("exit 3", 3), ("kill -9 $$", 137)] {
+        let ended = ceasefire(&["record", "--light", "--output", &output, "--", "sh", "-c", program]);
+        let complaint = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(status), "{complaint}");
+        assert!(complaint.contains("the program ended with"), "{complaint}");
+        let told = String::from_utf8_lossy(&ended.stdout);
+        assert!(!told.contains("flushes"), "{told}");
+        assert!(Recording::open(output.as_ref()).is_ok());
+    }
+    // Whoever ends the command ends the program, which else would last.
+    let mut command = command();
+    command.args(["record", "--light", "--output", &output, "--", "sh", "-c", "echo begun; exec sleep 1000"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("the command");
+    let mut out = child.stdout.take().expect("a pipe");
+    out.read_exact(&mut [0; 6]).expect("it begins");
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("a process");
+    let status = child.wait().expect("an end");
+    assert_eq!(status.code(), Some(128 + 15), "{status}");
+}
+
+#[test]
 fn the_end_of_the_program_ends_its_recording() {
     if !can_trace() {
         return;

@@ -65,7 +65,7 @@ fn wrong_names_are_answered_with_the_nearest() {
         (&["record", "--output", "a", "--json", "./a"], &["--output and --json name the same file"]),
         (&["import"], &["<FILE>"]),
         (&["import", "missing"], &["missing: No such file"]),
-        (&["import", "."], &[".: Is a directory without perf record's file 'data'"]),
+        (&["import", "."], &["./data: perf record's directory lacks this file"]),
         (&["import", "a", "--output", "./a"], &["the file and --output name the same file"]),
         (&["import", "a", "--output", "b", "--json", "b"], &["--output and --json name the same file"]),
         (&["import", "a", "--kallsyms", "a"], &["the file and --kallsyms name the same file"]),

@@ -282,6 +282,12 @@ fn a_part_of_a_directory_of_perf_is_refused() {
 }
 
 #[test]
+fn a_directory_of_perf_without_its_last_file_has_lost_what_it_had() {
+    let facts = imported_of_perf(OF_PERF[2][..2].iter().map(|name| file(name)).collect()).expect("the rest");
+    assert!(facts.recorded.facts.lost.uncounted, "{:?}", facts.recorded.facts);
+}
+
+#[test]
 fn what_is_missing_of_compressed_records_counts_as_lost() {
     let perf = file("perf-z.data");
     let zstd = find(&perf, &ZSTD);

@@ -47,19 +47,22 @@ const WAITS: u64 = 100;
 /// The part of the time for which senders wait that waits for locks take at least, if they are to have a line.
 const WORTH: f64 = 0.1;
 
-/// Why no row can be believed: the first, of the recorded kernel's own mechanism, or its range, is further from what was
-/// observed than [`ERROR`]. Names the cause that errs most, if the recording tells causes of requests.
+/// Why no row can be believed: the first, of the recorded kernel's own mechanism, is further from what was observed than
+/// [`ERROR`], or its range is. Names the cause that errs most, if the recording tells causes of requests.
 pub(crate) fn misfit(replayed: &Replay, predictions: &[Prediction]) -> Option<String> {
     let own = predictions.first()?;
-    let is_far = |ratio: &f64| (ratio - 1.0).abs() > ERROR;
-    let figures =
-        [own.ratio, own.spread.map(|of| of.low), own.spread.map(|of| of.high), own.interrupts_ratio];
-    if own.ratio.is_none() || !figures.iter().flatten().any(is_far) {
+    own.ratio?;
+    let is_far = |ratio: Option<f64>| ratio.is_some_and(|ratio| (ratio - 1.0).abs() > ERROR);
+    let is_wide = is_far(own.spread.map(|of| of.low)) || is_far(own.spread.map(|of| of.high));
+    let why = if is_far(own.ratio) || is_far(own.interrupts_ratio) {
+        "the model does not fit this recording"
+    } else if is_wide {
+        "this recording has too little to tell whether the model fits"
+    } else {
         return None;
-    }
+    };
     let mut text = format!(
-        "the model does not fit this recording, so no row can be believed: of what this kernel sent it replays {}{} of \
-         the requests",
+        "{why}, so no row can be believed: of what this kernel sent it replays {}{} of the requests",
         ratio(own.ratio),
         own.spread.map_or_else(String::new, |spread| format!(" ({})", range(Some(spread)))),
     );
@@ -249,4 +252,34 @@ pub(crate) fn reasons(replayed: &Replay, predictions: &[Prediction]) -> Vec<Stri
         ));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use ceasefire_linux::recording::Recording;
+    use ceasefire_linux::replay::{replay, Mechanism as Setup};
+    use ceasefire_linux::spread::Spread;
+
+    use super::*;
+
+    #[test]
+    fn a_row_that_errs_and_one_that_cannot_tell_are_not_believed() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../linux/recordings/madvise.parquet");
+        let mut recording = Recording::open(path.as_ref()).expect("a recording");
+        let setup = Setup::of_linux(recording.facts().release());
+        let replayed = replay(&mut recording, &[setup]).expect("a replay");
+        let told = |ratio: f64, interrupts_ratio: f64, low: f64, high: f64| {
+            let mut own = Prediction::new("own".into(), &replayed.predicted[0], &replayed);
+            (own.ratio, own.interrupts_ratio) = (Some(ratio), Some(interrupts_ratio));
+            own.spread = Some(Spread { low, high });
+            misfit(&replayed, &[own]).map(|text| text.split(',').next().unwrap_or_default().to_owned())
+        };
+        let (errs, unsure) = (
+            Some("the model does not fit this recording".to_owned()),
+            Some("this recording has too little to tell whether the model fits".to_owned()),
+        );
+        assert_eq!(told(1.0, 1.0, 0.91, 1.09), None);
+        assert_eq!((told(0.89, 1.0, 0.8, 0.95), told(1.0, 1.11, 0.95, 1.05)), (errs.clone(), errs));
+        assert_eq!((told(1.0, 1.0, 0.89, 1.09), told(0.95, 0.95, 0.92, 1.11)), (unsure.clone(), unsure));
+    }
 }

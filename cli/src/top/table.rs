@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use ceasefire_linux::recording::Count;
+
 use crate::number::compact;
 use crate::tables::grid::{self, Grid};
 use crate::top::sample::{CauseRates, CpuRates, ProcessRates, Rates, Sample};
@@ -239,8 +241,10 @@ pub(super) fn totals(sample: &Sample) -> Vec<String> {
         0 => String::new(),
         records => format!(", {records} unreadable records"),
     };
-    vec![
-        format!("requests {}/s", compact(sample.handled_per_s)),
+    let sent =
+        (sample.counted == Count::Sent).then(|| format!("requests {}/s", compact(sample.all.requests_per_s)));
+    let others = [
+        format!("answered {}/s", compact(sample.handled_per_s)),
         match sample.tlb_row_per_s {
             Some(row) => format!("TLB row {}/s", compact(row)),
             None => "no TLB row".to_owned(),
@@ -256,5 +260,6 @@ pub(super) fn totals(sample: &Sample) -> Vec<String> {
         format!("senders wait {} ms/s", compact(sample.all.sender_ms_per_s)),
         format!("handlers run {} ms/s", compact(sample.all.victim_ms_per_s)),
         format!("overhead: {} of a CPU, tracing {}", percent(sample.own_time), percent(sample.tracing_time)),
-    ]
+    ];
+    sent.into_iter().chain(others).collect()
 }

@@ -1,7 +1,7 @@
 //! Files of `perf record`: `tools/perf/Documentation/perf.data-file-format.txt` of Linux describes them, and
 //! `perf_event_open(2)` the records.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io::{Read, Seek};
 
 use byteorder::NativeEndian;
@@ -88,6 +88,8 @@ struct Records<R> {
     lost: Loss,
     /// Samples that perf counts as lost, each of which may be among the lost events.
     lost_samples: u64,
+    /// The CPUs that have samples, if they may be more than the files.
+    met: Option<BTreeSet<u32>>,
 }
 
 /// The bits of `read_format` (`perf_event_open(2)`).
@@ -114,6 +116,8 @@ struct Layouts {
     by_id: HashMap<u64, usize>,
     /// Which records of each tracepoint the file has, by the number of its format.
     kept: HashMap<u64, SamplingPolicy>,
+    /// The most numbers that one event has, one for each CPU.
+    cpus: usize,
     /// Whether the newest records come first, and those about the threads last.
     is_backward: bool,
 }
@@ -158,7 +162,9 @@ impl Layouts {
         if let PerfEventType::Tracepoint(format) = attributes.type_ {
             self.kept.insert(format, attributes.sampling_policy);
         }
+        let known = self.by_id.len();
         self.by_id.extend(ids.into_iter().map(|id| (id, self.all.len())));
+        self.cpus = self.cpus.max(self.by_id.len() - known);
         self.all.push(Shape { info: RecordParseInfo::new(&attributes, Endianness::NATIVE), read_format });
         Ok(())
     }
@@ -282,7 +288,14 @@ impl<R: Read + Seek> Records<R> {
         }
         match self.others.pop() {
             Some(other) => (self.end, self.cursor) = (other.left(), other),
-            None => self.is_over = true,
+            None => {
+                self.is_over = true;
+                if self.met.as_ref().is_some_and(|met| met.len() < self.layouts.cpus) {
+                    // perf writes a file for each CPU, or for some of them. One is missing, or these did nothing.
+                    self.lost.uncounted = true;
+                    self.lost.unreadable += 1;
+                }
+            }
         }
         self.packed = Frame::default();
         self.rounds.clear();
@@ -314,6 +327,7 @@ impl<R: Read + Seek> Records<R> {
                 let common = common()?;
                 let (time_ns, cpu) = (common.timestamp?, common.cpu?);
                 let (process, thread) = (number(common.pid?), number(common.tid?));
+                self.met.as_mut().map(|met| met.insert(cpu));
                 if threads.get(thread).is_none() {
                     threads.add(thread, Thread { process, name: lookup.names.add("") });
                 }
@@ -585,6 +599,7 @@ pub(super) fn open<R: Read + Seek + 'static>(
     let _ = notes.read(&mut cursor, end, layouts.is_backward);
     let Notes { anchor, threads } = notes;
     cursor.go(at)?;
+    let met = (is_directory && others.len() < layouts.cpus).then(BTreeSet::new);
     others.reverse();
     let decoder = Decoder::of_formats(&formats)?.ok_or(ImportError::NoEvents)?;
     let events = Records {
@@ -605,6 +620,7 @@ pub(super) fn open<R: Read + Seek + 'static>(
         record: Vec::new(),
         lost: Loss::default(),
         lost_samples: 0,
+        met,
     };
     Ok(Opened { facts, formats, symbols: None, anchor, threads, events: Box::new(events) })
 }

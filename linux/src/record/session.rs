@@ -3,9 +3,11 @@
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::process::{kill_process, Pid, Signal};
 
 use crate::events::{Level, Lookup};
 use crate::kernel::interrupts;
@@ -87,8 +89,9 @@ impl fmt::Display for RecordError {
 impl std::error::Error for RecordError {}
 
 /// Records the running kernel, and writes the recording to `to`. Pages are kept in the folder `beside` meanwhile. Ends
-/// early, with a whole recording, when `is_stopped` says so. While it is written, `show` is told how many pages of
-/// events are, and of how many.
+/// early, with a whole recording, when `is_stopped` says so; a program is asked to end then, and waited for. While the
+/// recording is written, `show` is told how many pages of events are, and of how many. Returns how the program ended,
+/// too.
 ///
 /// # Errors
 /// If events cannot be read, the program cannot be started, or the recording cannot be written. Tracing is as before
@@ -100,7 +103,7 @@ pub fn record<W: Write + Send>(
     to: W,
     is_stopped: impl Fn() -> bool,
     mut show: impl FnMut(u64, u64),
-) -> Result<Recorded<W>, RecordError> {
+) -> Result<(Recorded<W>, Option<ExitStatus>), RecordError> {
     let tracing = Tracing::begin(options.level, options.stacks)?;
     let Tracing { instance, streams, decoder, layout, mut lookup, mut threads, facts } = tracing;
     let mut facts = Facts { command: options.command.clone(), ..facts };
@@ -124,7 +127,7 @@ pub fn record<W: Write + Send>(
     let spooled = recorder.end(&instance);
     drop(instance);
     let spooled = spooled.map_err(RecordError::Spool)?;
-    ended?;
+    let ended = ended?;
 
     let mut events = Merge::new(spooled, layout, decoder, &cpus);
     events.read_on(&mut lookup).map_err(RecordError::Spool)?;
@@ -162,7 +165,7 @@ pub fn record<W: Write + Send>(
     facts.tlb_row_unsure = compared.unsure;
     let tracing_s = (keeper.count + facts.lost.events) as f64 * record_ns / 1e9;
     facts.overhead = Some((processor_s + tracing_s) / (wall_s * facts.cpus.len().max(1) as f64));
-    Ok(keeper.finish(facts, lookup.names)?)
+    Ok((keeper.finish(facts, lookup.names)?, ended))
 }
 
 /// Several readings of the TLB row.
@@ -188,38 +191,36 @@ impl Recorder {
         Ok(Self { streams, spool, failed: None })
     }
 
-    /// Records until the end.
+    /// Records until the end, and tells how the program ended.
     fn run(
         &mut self,
         length: Length,
         begin: Instant,
         is_stopped: impl Fn() -> bool,
-    ) -> Result<(), RecordError> {
+    ) -> Result<Option<ExitStatus>, RecordError> {
         let (mut program, limit) = match length {
             Length::Unlimited => (None, None),
             Length::For(time) => (None, Some(time)),
             Length::Program(mut command) => (Some(command.spawn().map_err(RecordError::Program)?), None),
         };
+        let mut is_asked_to_end = false;
         loop {
-            let has_ended = |program: &mut Child| !matches!(program.try_wait(), Ok(None));
-            if program.as_mut().is_some_and(has_ended) || limit.is_some_and(|limit| begin.elapsed() >= limit)
-            {
-                return Ok(());
+            if limit.is_some_and(|limit| begin.elapsed() >= limit) {
+                return Ok(None);
             }
-            if is_stopped() && program.is_none() {
-                return Ok(());
+            match program.as_mut().map(Child::try_wait) {
+                None if is_stopped() => return Ok(None),
+                None | Some(Ok(None)) => {}
+                Some(ended) => return Ok(ended.ok().flatten()),
             }
-            if let (true, Some(program)) = (is_stopped(), program.as_mut()) {
-                // Ctrl-C reaches the program too. A recording ends when it has.
-                let _ = program.wait();
-                return Ok(());
+            if let Some(program) = program.as_ref().filter(|_| is_stopped() && !is_asked_to_end) {
+                // The recording lasts until the program has ended. Ctrl-C reaches both, other signals one of them.
+                let _ = kill_process(Pid::from_child(program), Signal::TERM);
+                is_asked_to_end = true;
             }
             self.drain();
             if self.failed.is_some() {
-                if let Some(mut program) = program {
-                    let _ = program.wait();
-                }
-                return Ok(());
+                return Ok(program.and_then(|mut program| program.wait().ok()));
             }
             let left = limit.map_or(PERIOD, |limit| limit.saturating_sub(begin.elapsed()));
             thread::sleep(left.min(PERIOD));
