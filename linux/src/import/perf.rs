@@ -286,15 +286,14 @@ impl<R: Read + Seek> Records<R> {
             self.lost.uncounted = true;
             self.lost.unreadable += 1;
         }
-        match self.others.pop() {
-            Some(other) => (self.end, self.cursor) = (other.left(), other),
-            None => {
-                self.is_over = true;
-                if self.met.as_ref().is_some_and(|met| met.len() < self.layouts.cpus) {
-                    // perf writes a file for each CPU, or for some of them. One is missing, or these did nothing.
-                    self.lost.uncounted = true;
-                    self.lost.unreadable += 1;
-                }
+        if let Some(other) = self.others.pop() {
+            (self.end, self.cursor) = (other.left(), other);
+        } else {
+            self.is_over = true;
+            if self.met.as_ref().is_some_and(|met| met.len() < self.layouts.cpus) {
+                // perf writes a file for each CPU, or for some of them. One is missing, or these did nothing.
+                self.lost.uncounted = true;
+                self.lost.unreadable += 1;
             }
         }
         self.packed = Frame::default();
