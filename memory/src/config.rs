@@ -10,6 +10,7 @@ use crate::frames::allocate::OutOfMemory;
 use crate::frames::lazy::Lazy;
 use crate::frames::lru::LruDrain;
 use crate::frames::node::{NodeId, NodeLayout};
+use crate::spaces::open::AreaLocks;
 
 /// The configuration of a memory manager.
 #[derive(Debug, Clone)]
@@ -28,6 +29,8 @@ pub struct Config {
     pub schedule: Schedule,
     /// The bounds of lazy flushes, if the schedule is [`Schedule::Lazy`].
     pub lazy: Lazy,
+    /// The operations that lock one area instead of its space.
+    pub area_locks: AreaLocks,
     /// The number of pages that a fault maps together, a power of two; 1 maps no neighbours (Linux:
     /// `fault_around_bytes`, 16 pages).
     pub fault_around: u32,
@@ -55,6 +58,7 @@ impl Config {
             cpus,
             schedule,
             lazy: Lazy::default(),
+            area_locks: AreaLocks::default(),
             fault_around: 16,
             lru_batch: 15,
             lru_drain: LruDrain::Batched,

@@ -41,6 +41,12 @@ ceasefire::guards! {
     Stable [R5] "a store lands in a page while it is written out"
         { memory/tests/files.rs: a_store_waits_for_the_write_out_and_is_written_by_the_next,
           without_its_wait_a_store_lands_in_a_page_that_is_being_written }
+    /// A task that has locked an area looks whether the area is still open.
+    StillOpen [R7] "a fault maps a page in an area that was unmapped before it had the area's lock"
+        { memory/tests/area_locks.rs: an_area_that_is_closed_before_a_fault_has_its_lock_is_not_used }
+    /// An operation that has closed an area waits for the tasks that hold its lock.
+    Close [R7] "munmap clears an area while a fault maps a page there"
+        { memory/tests/area_locks.rs: an_unmap_waits_for_a_fault_that_holds_the_area }
 // ANCHOR_END: guards
 }
 

@@ -4,6 +4,7 @@
 mod common;
 
 mod aging;
+mod area_locks;
 mod bounds;
 mod carried;
 mod ended;

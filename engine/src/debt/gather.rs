@@ -22,13 +22,14 @@ use crate::sabotage::Guard;
 use crate::space::AddressSpace;
 use crate::Engine;
 
-/// The guard of a lock that keeps new translations out of a range: a space's lock, held exclusively.
+/// The guard of a lock that keeps new translations out of a range: a space's lock held exclusively, or that of the areas
+/// concerned.
 ///
 /// A kernel implements it for the guard type of that lock.
 ///
 /// # Safety
-/// R7 rests on it. While the guard lives, no fault and no other operation of the program creates a translation in the
-/// space that [`RangeGuard::space`] names. Every call names the same space.
+/// R7 rests on it. While the guard lives, no fault and no other operation of the program creates a translation at an
+/// address that a gather changes which borrows the guard. Every call of [`RangeGuard::space`] names the same space.
 pub unsafe trait RangeGuard<P: Platform> {
     /// The space that the lock protects.
     fn space(&self) -> &P::Space;

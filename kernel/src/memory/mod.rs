@@ -14,6 +14,7 @@ pub(crate) mod device;
 pub(crate) mod page_wait;
 pub(crate) mod platform;
 pub(crate) mod poison;
+mod published;
 pub(crate) mod ranges;
 pub(crate) mod reclaimer;
 pub(crate) mod sleep;

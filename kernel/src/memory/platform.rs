@@ -19,6 +19,7 @@ use crate::arch::{clock, interrupts, this_cpu, tlb};
 use crate::failure::event::{record, What};
 use crate::failure::refuse;
 use crate::manager::{self, Kernel};
+use crate::memory::published::Published;
 use crate::memory::sleep::Sleep;
 use crate::memory::spin::Spin;
 use crate::memory::{answers, device, page_wait, poison, reclaimer};
@@ -239,6 +240,7 @@ fn bytes(frame: FrameNumber) -> *mut u8 {
 impl Machine for Kernel {
     type Lock<T: core::fmt::Debug> = Spin<T>;
     type RwLock<T: core::fmt::Debug> = Sleep<T>;
+    type Rcu<T: Clone + core::fmt::Debug> = Published<T>;
 
     fn table(&self, frame: FrameNumber) -> &Table {
         tlb::table(frame)

@@ -93,18 +93,19 @@ impl<P: Machine> Memory<P> {
     pub fn discard_ranges(&self, space: &SpaceHandle<P>, ranges: &[(u64, Pages)]) -> Result<(), AdviseError> {
         self.platform().work(Work::AreaChange, ranges.len() as u32);
         let ranges = united(ranges)?;
-        let areas = self.lock_to_walk::<AdviseError>(space, &ranges)?;
-        for &(start, end) in ranges.iter() {
-            check(None, areas.overlapping(start, end), locked)?;
-        }
-        self.drain_before_unmap();
-        let mut room = areas.room(&ranges);
-        let gather = areas.gather(&self.engine, &mut room, |held| self.release(held));
-        let parts = ranges.iter().flat_map(|&(start, end)| {
-            areas.overlapping(start, end).map(move |area| (start.max(area.start), end.min(area.end)))
-        });
-        self.change_leaves(space, gather, parts, |changes, part| self.zap_leaf(changes, part));
-        drop(areas);
+        self.walk::<AdviseError>(space, &ranges, |areas| {
+            for &range in ranges.iter() {
+                check(None, areas.overlapping(range), locked)?;
+            }
+            self.drain_before_unmap();
+            let mut room = areas.room(&ranges);
+            let gather = areas.gather(&self.engine, &mut room, |held| self.release(held));
+            let parts = ranges.iter().flat_map(|&(start, end)| {
+                areas.overlapping((start, end)).map(move |area| (start.max(area.start), end.min(area.end)))
+            });
+            self.change_leaves(space, gather, parts, |changes, part| self.zap_leaf(changes, part));
+            Ok(())
+        })?;
         for &(start, end) in ranges.iter() {
             let (space, allowed) = (space.coherence(), Protection::None);
             self.platform().observe(Event::Returned { space, start, end, allowed });
@@ -134,25 +135,26 @@ impl<P: Machine> Memory<P> {
     ) -> Result<(), AdviseError> {
         self.platform().work(Work::AreaChange, ranges.len() as u32);
         let ranges = united(ranges)?;
-        let areas = self.lock_to_walk::<AdviseError>(space, &ranges)?;
-        for &(start, end) in ranges.iter() {
-            let refused = |area: &Area| not_anonymous(area).or_else(|| locked(area));
-            check(areas.hole(start, end), areas.overlapping(start, end), refused)?;
-        }
-        let mut room = areas.room(&ranges);
-        let gather = areas.gather(&self.engine, &mut room, |held| self.release(held));
-        self.change_leaves(space, gather, ranges.iter().copied(), |changes, (start, end)| {
-            // A huge page keeps its bytes. That is allowed, and cheaper than a split.
-            if changes.size() == PageSize::KIB_4 {
-                for address in (start..end).step_by(PAGE_BYTES as usize) {
-                    self.free_lazily(changes, address);
-                }
+        self.walk::<AdviseError>(space, &ranges, |areas| {
+            for &range in ranges.iter() {
+                let refused = |area: &Area| not_anonymous(area).or_else(|| locked(area));
+                check(areas.hole(range), areas.overlapping(range), refused)?;
             }
-        });
-        for &(start, end) in ranges.iter() {
-            self.platform().observe(Event::Cleaned { space: space.coherence(), start, end });
-        }
-        Ok(())
+            let mut room = areas.room(&ranges);
+            let gather = areas.gather(&self.engine, &mut room, |held| self.release(held));
+            self.change_leaves(space, gather, ranges.iter().copied(), |changes, (start, end)| {
+                // A huge page keeps its bytes. That is allowed, and cheaper than a split.
+                if changes.size() == PageSize::KIB_4 {
+                    for address in (start..end).step_by(PAGE_BYTES as usize) {
+                        self.free_lazily(changes, address);
+                    }
+                }
+            });
+            for &(start, end) in ranges.iter() {
+                self.platform().observe(Event::Cleaned { space: space.coherence(), start, end });
+            }
+            Ok(())
+        })
     }
 
     /// Marks one page as droppable unless it is stored to.

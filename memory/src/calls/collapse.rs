@@ -59,7 +59,7 @@ impl<P: Machine> Memory<P> {
         let base = base_of(address);
         // Pages on their way to the lists are held, and would count as in use.
         self.list_collected();
-        let areas = space.lock_areas(platform)?;
+        let areas = self.close_areas(space, &[(base, base + HUGE_BYTES)])?;
         let area = areas.find(base).filter(|area| base + HUGE_BYTES <= area.end);
         let Some((area, Source::Anonymous(own))) = area.map(|area| (area, area.source)) else {
             return Err(CollapseError::NotAnonymous(address));

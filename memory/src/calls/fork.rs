@@ -10,7 +10,7 @@ use core::fmt;
 
 use ceasefire::{Gather, PageSize};
 
-use crate::address::{ObjectId, PAGE_BYTES};
+use crate::address::{ObjectId, PAGE_BYTES, USER_END};
 use crate::frames::allocate::OutOfMemory;
 use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
@@ -63,7 +63,7 @@ impl<P: Machine> Memory<P> {
     fn fork_into(&self, parent: &SpaceHandle<P>, child: &SpaceHandle<P>) -> Result<(), ForkError> {
         let areas = self.lock_to_fork::<ForkError>(parent)?;
         // Tables first: reclaim may be needed to get frames for them, and it needs the mappers.
-        for area in areas.all().filter(|area| area.anonymous().is_some()) {
+        for area in areas.all().iter().filter(|area| area.anonymous().is_some()) {
             for base in self.tables_of(parent, area) {
                 self.make_table(child, base)?;
             }
@@ -76,14 +76,14 @@ impl<P: Machine> Memory<P> {
             self.copy_area(parent, child, &copy, &mut gather);
         }
         gather.finish();
-        for area in areas.all().filter(|area| area.anonymous().is_some()) {
+        for area in areas.all().iter().filter(|area| area.anonymous().is_some()) {
             let (space, allowed) = (parent.coherence(), Protection::Read);
             self.platform().observe(Event::Returned { space, start: area.start, end: area.end, allowed });
         }
         drop(areas);
         // No other task knows the child yet. Its lock is taken only now because two locks of one rank are never held
         // together.
-        *child.lock_areas(self.platform())? = copies;
+        *self.close_areas(child, &[(0, USER_END)])? = copies;
         Ok(())
     }
 

@@ -70,7 +70,7 @@ impl<P: Machine> Memory<P> {
             let (first, last) = (area.start.max(start), area.end.min(end));
             for address in (first..last).step_by(PAGE_BYTES as usize) {
                 if let Err(error) = self.fault(space, address, access) {
-                    let mut areas = space.lock_areas(self.platform())?;
+                    let mut areas = self.close_areas(space, &[(start, end)])?;
                     for area in &before {
                         let range = (area.start.max(start), area.end.min(end));
                         self.set_locked(space, &mut areas, range, area.locked);
@@ -99,7 +99,7 @@ impl<P: Machine> Memory<P> {
         (start, end): (u64, u64),
         locked: bool,
     ) -> Result<Vec<Area>, LockError> {
-        let mut areas = space.lock_areas(self.platform())?;
+        let mut areas = self.close_areas(space, &[(start, end)])?;
         if let Some(hole) = areas.hole(start, end) {
             return Err(LockError::NotMapped(hole));
         }

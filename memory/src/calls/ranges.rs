@@ -1,11 +1,12 @@
 //! Ranges of one space that a call changes together, with one gather.
 //!
-//! One range is walked with the space's lock held shared. Faults go on elsewhere in the space, so each table is flushed
-//! before it is unlocked (rule R7). That is one flush for up to 512 pages. Several ranges may have few pages in each
-//! table. They are walked with the lock held exclusively, and one flush serves them all.
+//! One range is walked with the lock of its area held shared, or that of the space. Faults go on in the range, so each
+//! table is flushed before it is unlocked (rule R7). That is one flush for up to 512 pages. Several ranges may have few
+//! pages in each table. They are walked with the space's lock held exclusively, and one flush serves them all.
 
 use alloc::vec::Vec;
 use core::ops::Deref;
+use core::slice;
 
 use ceasefire::{Engine, Gather, PageSize};
 
@@ -13,8 +14,10 @@ use crate::address::{Pages, PAGE_BYTES};
 use crate::calls::zap::{Held, Room};
 use crate::frames::allocate::OutOfMemory;
 use crate::machine::Machine;
-use crate::spaces::area::{checked_end, Areas, RangeError};
-use crate::spaces::space::{Ended, ExclusiveAreas, SharedAreas, SpaceHandle};
+use crate::spaces::area::{checked_end, hole, overlapping, Area, RangeError};
+use crate::spaces::open::AreaLocks;
+use crate::spaces::space::{ClosedAreas, Ended, SharedAreas, SpaceHandle};
+use crate::tables::huge::Unsplit;
 use crate::tables::leaf::LeafChanges;
 use crate::Memory;
 
@@ -29,7 +32,7 @@ impl Deref for Ends {
 
     fn deref(&self) -> &[(u64, u64)] {
         match self {
-            Self::One(range) => core::slice::from_ref(range),
+            Self::One(range) => slice::from_ref(range),
             Self::Many(ranges) => ranges,
         }
     }
@@ -55,30 +58,39 @@ pub(crate) fn united(ranges: &[(u64, Pages)]) -> Result<Ends, RangeError> {
 
 /// The areas of a space, locked for a walk along ranges.
 pub(crate) enum WalkedAreas<'m, P: Machine> {
+    /// The one area of one range, which is locked itself.
+    One(&'m SpaceHandle<P>, &'m Area),
     /// For one range.
     Shared(SharedAreas<'m, P>),
     /// For several.
-    Exclusive(ExclusiveAreas<'m, P>),
-}
-
-impl<P: Machine> Deref for WalkedAreas<'_, P> {
-    type Target = Areas;
-
-    fn deref(&self) -> &Areas {
-        match self {
-            Self::Shared(areas) => areas,
-            Self::Exclusive(areas) => areas,
-        }
-    }
+    Closed(ClosedAreas<'m, P>),
 }
 
 impl<P: Machine> WalkedAreas<'_, P> {
+    fn all(&self) -> &[Area] {
+        match self {
+            Self::One(_, area) => slice::from_ref(area),
+            Self::Shared(areas) => areas.all(),
+            Self::Closed(areas) => areas.all(),
+        }
+    }
+
+    /// The areas that overlap one of the ranges.
+    pub(crate) fn overlapping(&self, (start, end): (u64, u64)) -> impl Iterator<Item = &Area> + Clone {
+        overlapping(self.all(), start, end)
+    }
+
+    /// The first unmapped address in one of the ranges.
+    pub(crate) fn hole(&self, (start, end): (u64, u64)) -> Option<u64> {
+        hole(self.all(), start, end)
+    }
+
     /// Room for as many pages of the ranges as one flush concerns.
     pub(crate) fn room(&self, ranges: &[(u64, u64)]) -> Room {
         let pages = ranges.iter().map(|(start, end)| (end - start) / PAGE_BYTES).sum::<u64>();
         match self {
-            Self::Shared(..) => Room::for_pages(pages.min(PageSize::MIB_2.bytes() / PAGE_BYTES)),
-            Self::Exclusive(_) => Room::for_pages(pages),
+            Self::One(..) | Self::Shared(_) => Room::for_pages(pages.min(PageSize::MIB_2.bytes() / PAGE_BYTES)),
+            Self::Closed(_) => Room::for_pages(pages),
         }
     }
 
@@ -90,23 +102,38 @@ impl<P: Machine> WalkedAreas<'_, P> {
         release: R,
     ) -> Gather<'e, P, Held, R> {
         match self {
+            Self::One(space, _) => Gather::new(engine, space.coherence(), room.places(), release),
             Self::Shared(areas) => Gather::new(engine, areas.space().coherence(), room.places(), release),
-            Self::Exclusive(areas) => Gather::keeping(engine, areas, room.places(), release),
+            Self::Closed(areas) => Gather::keeping(engine, areas, room.places(), release),
         }
     }
 }
 
 impl<P: Machine> Memory<P> {
-    /// Locks the areas of a space for a walk along united ranges. No huge page reaches across an end of one.
-    pub(crate) fn lock_to_walk<'m, E: From<OutOfMemory> + From<Ended>>(
-        &'m self,
-        space: &'m SpaceHandle<P>,
+    /// Locks the areas of a space for a walk along united ranges, and walks. No huge page reaches across an end of one.
+    pub(crate) fn walk<E: From<OutOfMemory> + From<Ended>>(
+        &self,
+        space: &SpaceHandle<P>,
         ranges: &[(u64, u64)],
-    ) -> Result<WalkedAreas<'m, P>, E> {
-        Ok(match ranges {
-            [range] => WalkedAreas::Shared(self.lock_to_share::<E>(space, *range)?),
-            _ => WalkedAreas::Exclusive(self.lock_to_change::<E>(space, ranges)?),
-        })
+        walk: impl Fn(&WalkedAreas<'_, P>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let &[range] = ranges else {
+            return walk(&WalkedAreas::Closed(self.lock_to_change::<E>(space, ranges)?));
+        };
+        let alone = |area: &Area| {
+            // One that reaches beyond the area concerns others too.
+            (range.1 <= area.end).then(|| {
+                self.split_ends(space, range).map(|()| walk(&WalkedAreas::One(space, area)))
+            })
+        };
+        loop {
+            match self.with_area(space, AreaLocks::Advice, range.0, alone).flatten() {
+                None => return walk(&WalkedAreas::Shared(self.lock_to_share::<E>(space, range)?)),
+                Some(Ok(walked)) => return walked,
+                Some(Err(Unsplit::OutOfMemory)) => return Err(OutOfMemory.into()),
+                Some(Err(Unsplit::Moving(frame))) => self.wait_for_page(frame),
+            }
+        }
     }
 
     /// Changes the translations in parts of a space, table by table, and finishes the gather.

@@ -18,7 +18,7 @@ use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
 use crate::objects::reverse::area_mapper;
 use crate::spaces::area::{checked_end, Area, Areas, Protection, RangeError};
-use crate::spaces::space::{Ended, ExclusiveAreas, SpaceHandle};
+use crate::spaces::space::{ClosedAreas, Ended, SpaceHandle};
 use crate::tables::entry::Entry;
 use crate::tables::huge::{Unsplit, HUGE_BYTES};
 use crate::tables::leaf::{clear, install_new};
@@ -93,8 +93,9 @@ impl<P: Machine> Memory<P> {
             }
         }
         loop {
-            let mut areas = space.lock_areas(self.platform())?;
+            let areas = space.lock_areas(self.platform())?;
             let to = destination(&areas, (start, end), new_bytes, placement)?;
+            let mut areas = self.closed(areas, &[(start, end), (to, to + new_bytes)]);
             match self.prepare(space, (start, end), to, new_bytes) {
                 Ok(()) => {}
                 Err(error) => {
@@ -182,13 +183,13 @@ impl<P: Machine> Memory<P> {
     }
 
     /// Unmaps a range, and leaves the tables.
-    fn vacate(&self, areas: &mut ExclusiveAreas<'_, P>, (start, end): (u64, u64)) {
+    fn vacate(&self, areas: &mut ClosedAreas<'_, P>, (start, end): (u64, u64)) {
         let removed = areas.remove(start, end);
         self.tear_down(areas, &removed, (start, end), (start, start));
     }
 
     /// Frees the tables that translate a part of a range and nothing mapped.
-    fn free_unneeded(&self, space: &SpaceHandle<P>, areas: &ExclusiveAreas<'_, P>, (start, end): (u64, u64)) {
+    fn free_unneeded(&self, space: &SpaceHandle<P>, areas: &ClosedAreas<'_, P>, (start, end): (u64, u64)) {
         let mut room = Room::for_pages(0);
         let mut gather: Gather<'_, P, Held, _> =
             Gather::keeping(&self.engine, areas, room.places(), |held| self.release(held));

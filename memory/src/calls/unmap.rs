@@ -14,7 +14,7 @@ use crate::frames::allocate::OutOfMemory;
 use crate::machine::{Event, Machine, Work};
 use crate::sabotage::Guard;
 use crate::spaces::area::{checked_end, Area, Protection, RangeError};
-use crate::spaces::space::{Ended, ExclusiveAreas, SpaceHandle};
+use crate::spaces::space::{ClosedAreas, Ended, SpaceHandle};
 use crate::Memory;
 
 /// The reason why a range cannot be unmapped.
@@ -78,7 +78,7 @@ impl<P: Machine> Memory<P> {
 
     /// Takes apart a space that no CPU runs.
     pub(crate) fn end(&self, space: &SpaceHandle<P>) {
-        let Ok(mut areas) = space.lock_areas(self.platform()) else { return };
+        let Ok(mut areas) = self.close_areas(space, &[(0, USER_END)]) else { return };
         areas.end();
         let removed = areas.remove(0, USER_END);
         self.tear_down(&areas, &removed, (0, USER_END), (0, USER_END));
@@ -98,7 +98,7 @@ impl<P: Machine> Memory<P> {
     /// `limits` that are not needed any more. The space's lock is held exclusively.
     pub(crate) fn tear_down(
         &self,
-        areas: &ExclusiveAreas<'_, P>,
+        areas: &ClosedAreas<'_, P>,
         removed: &[Area],
         (start, end): (u64, u64),
         limits: (u64, u64),

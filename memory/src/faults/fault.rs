@@ -13,6 +13,7 @@ use crate::cache::page_cache::Cached;
 use crate::frames::allocate::OutOfMemory;
 use crate::machine::{Machine, Work};
 use crate::spaces::area::{Area, Protection, Source};
+use crate::spaces::open::AreaLocks;
 use crate::spaces::space::{Ended, SpaceHandle};
 use crate::tables::entry::Entry;
 use crate::tables::leaf::Leaf;
@@ -104,9 +105,23 @@ impl<P: Machine> Memory<P> {
     }
 
     fn resolve(&self, space: &SpaceHandle<P>, address: u64, access: Access) -> Result<Progress, FaultError> {
+        let resolve = |area: &Area| self.resolve_in(space, area, address, access);
+        if let Some(progress) = self.with_area(space, AreaLocks::Faults, address, resolve) {
+            return progress;
+        }
+        let areas = space.share_areas(self.platform())?;
+        resolve(areas.find(address).ok_or(FaultError::NotMapped(address))?)
+    }
+
+    /// Resolves a fault in an area, while it or its space is locked.
+    fn resolve_in(
+        &self,
+        space: &SpaceHandle<P>,
+        area: &Area,
+        address: u64,
+        access: Access,
+    ) -> Result<Progress, FaultError> {
         let platform = self.platform();
-        let areas = space.share_areas(platform)?;
-        let area = areas.find(address).ok_or(FaultError::NotMapped(address))?;
         match (area.protection, access) {
             (Protection::None, _) => return Err(FaultError::NoAccess(address)),
             (Protection::Read, Access::Write) => return Err(FaultError::ReadOnly(address)),

@@ -65,6 +65,21 @@ pub trait RwLock<T, P> {
     fn write<'a>(&'a self, platform: &'a P) -> Self::Write<'a>;
 }
 
+/// A value that many tasks read without a lock while one changes it (read-copy-update).
+///
+/// A kernel that has RCU changes a copy, puts it in the place of the value, and frees that when its readers are gone. A
+/// spin lock, held for a moment by readers too, is as correct.
+pub trait Rcu<T: Clone, P> {
+    /// Makes `value` readable.
+    fn new(value: T) -> Self;
+
+    /// Gives `body` the present value. It must not sleep, and takes no lock.
+    fn read<R>(&self, platform: &P, body: impl FnOnce(&T) -> R) -> R;
+
+    /// Changes the value for all later reads, at once. The caller keeps other changes out. `body` takes no lock.
+    fn update(&self, platform: &P, body: impl FnOnce(&mut T));
+}
+
 /// The ranks of the locks that one task holds. The kernel keeps one for each task, and its locks report to it.
 #[derive(Debug, Default)]
 pub struct HeldLocks {

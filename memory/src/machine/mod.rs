@@ -9,7 +9,7 @@ use ceasefire::{CpuId, Platform};
 
 use crate::address::{Block, FrameNumber};
 use crate::frames::node::NodeId;
-use crate::locks::{Lock, RwLock};
+use crate::locks::{Lock, Rcu, RwLock};
 use crate::shadow::{Misuse, Shadow};
 use crate::spaces::space::SpaceHandle;
 use crate::tables::table::Table;
@@ -26,6 +26,8 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     type Lock<T: Debug>: Lock<T, Self> + Debug;
     /// The kernel's reader-writer lock.
     type RwLock<T: Debug>: RwLock<T, Self> + Debug;
+    /// The kernel's way to publish a value to readers that take no lock.
+    type Rcu<T: Clone + Debug>: Rcu<T, Self> + Debug;
 
     /// The page-table page in `frame`, through the kernel's own mapping of all memory.
     fn table(&self, frame: FrameNumber) -> &Table;

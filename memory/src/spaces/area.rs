@@ -174,25 +174,36 @@ impl Areas {
 
     /// The first unmapped address in `[start, end)`.
     pub(crate) fn hole(&self, start: u64, end: u64) -> Option<u64> {
-        let mut at = start;
-        for area in self.overlapping(start, end) {
-            if area.start > at {
-                break;
-            }
-            at = area.end;
-        }
-        (at < end).then_some(at)
+        hole(&self.0, start, end)
     }
 
     /// All areas.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Area> {
-        self.0.iter()
+    pub(crate) fn all(&self) -> &[Area] {
+        &self.0
     }
 
     /// The areas that overlap `[start, end)`.
     pub(crate) fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Area> + Clone {
-        self.0[self.before(start)..].iter().take_while(move |area| area.start < end)
+        overlapping(&self.0, start, end)
     }
+}
+
+/// The areas of a sorted list that overlap `[start, end)`.
+pub(crate) fn overlapping(areas: &[Area], start: u64, end: u64) -> impl Iterator<Item = &Area> + Clone {
+    let before = areas.partition_point(|area| area.end <= start);
+    areas[before..].iter().take_while(move |area| area.start < end)
+}
+
+/// The first address in `[start, end)` that no area of a sorted list maps.
+pub(crate) fn hole(areas: &[Area], start: u64, end: u64) -> Option<u64> {
+    let mut at = start;
+    for area in overlapping(areas, start, end) {
+        if area.start > at {
+            break;
+        }
+        at = area.end;
+    }
+    (at < end).then_some(at)
 }
 
 /// A range that is not made of pages of a program: it begins within a page, is empty, wraps, or reaches beyond the
@@ -275,12 +286,12 @@ mod tests {
         areas.insert(area(10, 20));
         areas.insert(area(20, 25));
         areas.change(12 << 12, 15 << 12, |area| area.locked = true);
-        assert_eq!(areas.all().count(), 4);
+        assert_eq!(areas.all().len(), 4);
         areas.change(11 << 12, 22 << 12, |area| area.locked = false);
-        assert_eq!(areas.all().copied().collect::<Vec<_>>(), [area(10, 25)]);
+        assert_eq!(areas.all().iter().copied().collect::<Vec<_>>(), [area(10, 25)]);
         areas.insert(Area { first: 7, ..area(25, 26) });
         areas.change(10 << 12, 26 << 12, |area| area.huge = true);
-        assert_eq!(areas.all().count(), 2, "pages of one object, but not its next");
+        assert_eq!(areas.all().len(), 2, "pages of one object, but not its next");
     }
 
     #[test]

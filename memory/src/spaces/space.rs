@@ -1,10 +1,11 @@
 //! Address spaces: areas, page tables, and the engine's part.
 //!
 //! Handles may outlive their space, whose root may belong to another space then. The way to the tables is through the
-//! lock of the areas, or of a mapper, and an ended space has no mapper. So the areas are private to this file, and
-//! locking those of an ended space is an error.
+//! lock of the areas, or of one that is open, or of a mapper, and an ended space has neither of the last two. So the
+//! areas are private to this file, and locking those of an ended space is an error.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
@@ -14,7 +15,9 @@ use crate::address::{FrameNumber, PAGE_SHIFT};
 use crate::frames::allocate::OutOfMemory;
 use crate::locks::RwLock;
 use crate::machine::{Machine, Work};
-use crate::spaces::area::Areas;
+use crate::sabotage::Guard;
+use crate::spaces::area::{Area, Areas};
+use crate::spaces::open::{AreaLocks, OpenAreas};
 use crate::{locks, Memory};
 
 /// The space has ended, and has nothing mapped (Linux: ESRCH).
@@ -35,6 +38,8 @@ pub struct Space<P: Machine> {
     coherence: AddressSpace,
     root: FrameNumber,
     life: P::RwLock<Life>,
+    /// None if every operation locks the space.
+    open: Option<OpenAreas<P>>,
 }
 
 /// The areas of a space, and whether it has ended.
@@ -86,25 +91,39 @@ impl<P: Machine> Deref for SharedAreas<'_, P> {
     }
 }
 
-/// The areas of a space, locked exclusively. While this lives, no fault and no other call installs a translation in the
-/// space.
+/// The areas of a space, locked exclusively. Those that are open may be used meanwhile, so none of them is changed.
+/// Dropping it opens what was added.
 pub(crate) struct ExclusiveAreas<'m, P: Machine> {
+    platform: &'m P,
     space: &'m SpaceHandle<P>,
     life: <P::RwLock<Life> as RwLock<Life, P>>::Write<'m>,
+    /// The ranges in which areas are to be opened.
+    changed: Vec<(u64, u64)>,
 }
 
-impl<P: Machine> ExclusiveAreas<'_, P> {
-    /// The space ends: no task locks its areas from now on.
-    pub(crate) fn end(&mut self) {
-        self.life.ended = true;
+impl<'m, P: Machine> ExclusiveAreas<'m, P> {
+    /// Adds an area where nothing is mapped.
+    pub(crate) fn insert(&mut self, area: Area) {
+        self.changed.push((area.start, area.end));
+        self.life.areas.insert(area);
+    }
+
+    /// Closes the areas that overlap or touch the ranges, which are going to be changed. With `waits`, no other task
+    /// uses them from now on.
+    pub(crate) fn close(mut self, ranges: &[(u64, u64)], waits: bool) -> ClosedAreas<'m, P> {
+        self.changed.extend_from_slice(ranges);
+        if let Some(open) = &self.space.open {
+            ranges.iter().for_each(|&range| open.close(self.platform, range, waits));
+        }
+        ClosedAreas(self)
     }
 }
 
-// SAFETY: faults and calls that create translations hold the same lock, shared. It names one space.
-#[allow(unsafe_code)]
-unsafe impl<P: Machine> RangeGuard<P> for ExclusiveAreas<'_, P> {
-    fn space(&self) -> &SpaceHandle<P> {
-        self.space
+impl<P: Machine> Drop for ExclusiveAreas<'_, P> {
+    fn drop(&mut self) {
+        if let Some(open) = &self.space.open {
+            self.changed.iter().for_each(|&range| open.open(self.platform, &self.life.areas, range));
+        }
     }
 }
 
@@ -116,9 +135,37 @@ impl<P: Machine> Deref for ExclusiveAreas<'_, P> {
     }
 }
 
-impl<P: Machine> DerefMut for ExclusiveAreas<'_, P> {
+/// The areas of a space, locked exclusively, those in some ranges closed. While this lives, no fault and no other call
+/// installs a translation in these ranges, and the areas there may be changed.
+pub(crate) struct ClosedAreas<'m, P: Machine>(ExclusiveAreas<'m, P>);
+
+impl<P: Machine> ClosedAreas<'_, P> {
+    /// The space ends: no task locks its areas from now on.
+    pub(crate) fn end(&mut self) {
+        self.0.life.ended = true;
+    }
+}
+
+// SAFETY: faults and calls that create translations hold the same lock shared, or the lock of an area that was open.
+// The areas of the ranges are closed, and nobody holds their locks. It names one space.
+#[allow(unsafe_code)]
+unsafe impl<P: Machine> RangeGuard<P> for ClosedAreas<'_, P> {
+    fn space(&self) -> &SpaceHandle<P> {
+        self.0.space
+    }
+}
+
+impl<P: Machine> Deref for ClosedAreas<'_, P> {
+    type Target = Areas;
+
+    fn deref(&self) -> &Areas {
+        &self.0
+    }
+}
+
+impl<P: Machine> DerefMut for ClosedAreas<'_, P> {
     fn deref_mut(&mut self) -> &mut Areas {
-        &mut self.life.areas
+        &mut self.0.life.areas
     }
 }
 
@@ -134,7 +181,42 @@ impl<P: Machine> SpaceHandle<P> {
     pub(crate) fn lock_areas<'m>(&'m self, platform: &'m P) -> Result<ExclusiveAreas<'m, P>, Ended> {
         let life = self.life.write(platform);
         life.check()?;
-        Ok(ExclusiveAreas { space: self, life })
+        Ok(ExclusiveAreas { platform, space: self, life, changed: Vec::new() })
+    }
+}
+
+impl<P: Machine> Memory<P> {
+    /// Calls `body` with the area at an address under the area's own lock; `None` if operations of this kind lock the
+    /// space, or if no area is open there.
+    pub(crate) fn with_area<R>(
+        &self,
+        space: &SpaceHandle<P>,
+        kind: AreaLocks,
+        address: u64,
+        body: impl FnOnce(&Area) -> R,
+    ) -> Option<R> {
+        let open = space.open.as_ref().filter(|_| self.config.area_locks >= kind)?;
+        // R7
+        open.with(self.platform(), address, self.guarded(Guard::StillOpen), body)
+    }
+
+    /// Locks the areas of a space exclusively, and closes those in the ranges.
+    pub(crate) fn close_areas<'m>(
+        &'m self,
+        space: &'m SpaceHandle<P>,
+        ranges: &[(u64, u64)],
+    ) -> Result<ClosedAreas<'m, P>, Ended> {
+        Ok(self.closed(space.lock_areas(self.platform())?, ranges))
+    }
+
+    /// Closes the areas in the ranges.
+    pub(crate) fn closed<'m>(
+        &self,
+        areas: ExclusiveAreas<'m, P>,
+        ranges: &[(u64, u64)],
+    ) -> ClosedAreas<'m, P> {
+        // R7
+        areas.close(ranges, self.guarded(Guard::Close))
     }
 }
 
@@ -183,6 +265,7 @@ impl<P: Machine> Memory<P> {
             coherence: self.engine.new_space(Root(u64::from(root.get()) << PAGE_SHIFT)),
             root,
             life: P::RwLock::new(&locks::SPACE, Life::default()),
+            open: (self.config.area_locks > AreaLocks::None).then(OpenAreas::new),
         })))
     }
 }

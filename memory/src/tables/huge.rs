@@ -6,12 +6,12 @@
 
 use ceasefire::{Batch, PageSize, Schedule};
 
-use crate::address::FrameNumber;
+use crate::address::{FrameNumber, USER_END};
 use crate::frames::allocate::OutOfMemory;
 use crate::frames::frame::{huge_frames, Frame, LruState};
 use crate::machine::Machine;
 use crate::spaces::area::Area;
-use crate::spaces::space::{Ended, ExclusiveAreas, SharedAreas, SpaceHandle};
+use crate::spaces::space::{ClosedAreas, Ended, SharedAreas, SpaceHandle};
 use crate::tables::entry::Entry;
 use crate::tables::leaf::Leaf;
 use crate::tables::walk::Found;
@@ -40,15 +40,15 @@ pub(crate) fn base_of(address: u64) -> u64 {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Locks the areas of a space exclusively, to change the mappings of `ranges`. No huge page reaches across an end of
-    /// one.
+    /// Locks the areas of a space exclusively and closes those of `ranges`, to change their mappings. No huge page
+    /// reaches across an end of one.
     pub(crate) fn lock_to_change<'m, E: From<OutOfMemory> + From<Ended>>(
         &'m self,
         space: &'m SpaceHandle<P>,
         ranges: &[(u64, u64)],
-    ) -> Result<ExclusiveAreas<'m, P>, E> {
+    ) -> Result<ClosedAreas<'m, P>, E> {
         self.lock_and_split(
-            || space.lock_areas(self.platform()),
+            || self.close_areas(space, ranges),
             |_| ranges.iter().try_for_each(|&range| self.split_ends(space, range)),
         )
     }
@@ -66,11 +66,11 @@ impl<P: Machine> Memory<P> {
     pub(crate) fn lock_to_fork<'m, E: From<OutOfMemory> + From<Ended>>(
         &'m self,
         space: &'m SpaceHandle<P>,
-    ) -> Result<ExclusiveAreas<'m, P>, E> {
+    ) -> Result<ClosedAreas<'m, P>, E> {
         self.lock_and_split(
-            || space.lock_areas(self.platform()),
+            || self.close_areas(space, &[(0, USER_END)]),
             |areas| {
-                let private = areas.all().filter(|area| area.anonymous().is_some());
+                let private = areas.all().iter().filter(|area| area.anonymous().is_some());
                 let mut bases = private.flat_map(|area| self.tables_of(space, area));
                 bases.try_for_each(|base| self.split_at(space, base))
             },

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
-use ceasefire_memory::locks::{FILE_MAPPERS, PAGES};
-use ceasefire_memory::{Lock, LockClass, RwLock};
+use ceasefire_memory::locks::{AREA, FILE_MAPPERS, PAGES};
+use ceasefire_memory::{Lock, LockClass, Rcu, RwLock};
 
 use super::{Moment, Threads};
 
@@ -108,6 +108,9 @@ impl<T: fmt::Debug> RwLock<T, Threads> for RwSpin<T> {
     }
 
     fn read<'a>(&'a self, platform: &'a Threads) -> Self::Read<'a> {
+        if self.class.rank == AREA.rank {
+            platform.reach(Moment::ShareArea);
+        }
         platform.acquire(self.class, || {
             let free = self.writers.load(Ordering::Relaxed) == 0;
             free.then(|| got(self.value.try_read())).flatten()
@@ -115,9 +118,31 @@ impl<T: fmt::Debug> RwLock<T, Threads> for RwSpin<T> {
     }
 
     fn write<'a>(&'a self, platform: &'a Threads) -> Self::Write<'a> {
+        if self.class.rank == AREA.rank {
+            platform.reach(Moment::CloseArea);
+        }
         self.writers.fetch_add(1, Ordering::Relaxed);
         let held = platform.acquire(self.class, || got(self.value.try_write()));
         self.writers.fetch_sub(1, Ordering::Relaxed);
         held
+    }
+}
+
+/// A value that readers take a reference to.
+#[derive(Debug)]
+pub(crate) struct Published<T>(Mutex<Arc<T>>);
+
+impl<T: Clone + fmt::Debug> Rcu<T, Threads> for Published<T> {
+    fn new(value: T) -> Self {
+        Self(Mutex::new(Arc::new(value)))
+    }
+
+    fn read<R>(&self, _: &Threads, body: impl FnOnce(&T) -> R) -> R {
+        let value = self.0.lock().unwrap().clone();
+        body(&value)
+    }
+
+    fn update(&self, _: &Threads, body: impl FnOnce(&mut T)) {
+        body(Arc::make_mut(&mut self.0.lock().unwrap()));
     }
 }

@@ -8,7 +8,7 @@ use ceasefire::CpuId;
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, Table, Work, ENTRIES, KERNEL_ENTRIES};
 
-use super::locks::{RwSpin, SpinLock};
+use super::locks::{Published, RwSpin, SpinLock};
 use super::threads::{Threads, KERNEL};
 use super::tlb::frame_of;
 use super::Moment;
@@ -16,6 +16,7 @@ use super::Moment;
 impl Machine for Threads {
     type Lock<T: fmt::Debug> = SpinLock<T>;
     type RwLock<T: fmt::Debug> = RwSpin<T>;
+    type Rcu<T: Clone + fmt::Debug> = Published<T>;
 
     fn table(&self, frame: FrameNumber) -> &Table {
         self.step();

@@ -15,6 +15,10 @@ pub(crate) enum Moment {
     ReadIn,
     /// A point at which other tasks may run.
     Reschedule,
+    /// The lock of an area that was found open is about to be taken.
+    ShareArea,
+    /// An area was closed, and the tasks that use it are about to be waited for.
+    CloseArea,
     /// The lock of a table is about to be taken.
     LockTable,
     /// The pages of a file or of the swap device were unlocked.

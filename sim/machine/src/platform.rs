@@ -11,7 +11,7 @@ use crate::config::{Picoseconds, Processor};
 use crate::hardware::numbers::{cpu_id, KERNEL_ROOT};
 use crate::hardware::prices::Prices;
 use crate::measure::spent::Doing;
-use crate::schedule::lock::{SimLock, SimRwLock};
+use crate::schedule::lock::{SimLock, SimRcu, SimRwLock};
 use crate::world::state::{Sim, World};
 use crate::world::task::Sleep;
 
@@ -237,6 +237,7 @@ unsafe impl Platform for Sim {
 impl Machine for Sim {
     type Lock<T: std::fmt::Debug> = SimLock<T>;
     type RwLock<T: std::fmt::Debug> = SimRwLock<T>;
+    type Rcu<T: Clone + std::fmt::Debug> = SimRcu<T>;
 
     fn table(&self, frame: FrameNumber) -> &Table {
         self.ram.table(frame)

@@ -4,10 +4,11 @@ use std::cell::{Ref, RefCell, RefMut};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use ceasefire_memory::{LockClass, RwLock};
+use ceasefire_memory::{LockClass, Rcu, RwLock};
 
 use super::managed::Managed;
 use crate::hardware::platform::Adverse;
+use crate::model::ordering::View;
 use crate::subject::lock::{Held, HeldShared, Lock, SharedLock};
 
 /// A guard of a value. On drop the value goes first, then the lock, and then interrupts come back.
@@ -115,5 +116,34 @@ impl<T: fmt::Debug> RwLock<T, Adverse<Managed>> for Shared<T> {
         let section = Section::enter(platform, self.class);
         let lock = self.lock.write(&platform.hardware);
         Guard { value: self.value.borrow_mut(), _lock: lock, _section: section }
+    }
+}
+
+/// A value that is read without a lock.
+#[derive(Debug)]
+pub(crate) struct Published<T> {
+    value: RefCell<T>,
+    /// What those that changed it had stored.
+    view: RefCell<View>,
+}
+
+impl<T: Clone + fmt::Debug> Rcu<T, Adverse<Managed>> for Published<T> {
+    fn new(value: T) -> Self {
+        Self { value: RefCell::new(value), view: RefCell::default() }
+    }
+
+    fn read<R>(&self, platform: &Adverse<Managed>, body: impl FnOnce(&T) -> R) -> R {
+        platform.hardware.step();
+        platform.hardware.learn(&self.view.borrow());
+        let read = body(&self.value.borrow());
+        platform.hardware.step();
+        read
+    }
+
+    fn update(&self, platform: &Adverse<Managed>, body: impl FnOnce(&mut T)) {
+        platform.hardware.step();
+        *self.view.borrow_mut() = platform.hardware.view();
+        body(&mut self.value.borrow_mut());
+        platform.hardware.step();
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use ceasefire::{AddressSpace, CpuId};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, Table, Work, PAGE_BYTES, PAGE_SHIFT};
 
-use super::locks::{Exclusive, Shared};
+use super::locks::{Exclusive, Published, Shared};
 use super::managed::{frame_of, Managed};
 use crate::hardware::platform::Adverse;
 use crate::hardware::tlb::Tag;
@@ -76,6 +76,7 @@ impl Adverse<Managed> {
 impl Machine for Adverse<Managed> {
     type Lock<T: fmt::Debug> = Exclusive<T>;
     type RwLock<T: fmt::Debug> = Shared<T>;
+    type Rcu<T: Clone + fmt::Debug> = Published<T>;
 
     /// Now and then the kernel is slow between two levels: a table may be freed meanwhile, if nothing keeps it.
     fn table(&self, frame: FrameNumber) -> &Table {

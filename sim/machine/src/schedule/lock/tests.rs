@@ -80,7 +80,7 @@ fn a_waiter_gets_the_lock_once_it_is_free_and_its_line_has_come() {
 
 #[test]
 fn a_wait_counts_for_the_class_of_its_lock() {
-    let [lru, zone] = [CLASSES[8], CLASSES[10]].map(|class| Rc::new(SimLock::new(class, 0)));
+    let [lru, zone] = [CLASSES[9], CLASSES[11]].map(|class| Rc::new(SimLock::new(class, 0)));
     let taker = |start: Picoseconds| {
         let (lru, zone) = (lru.clone(), zone.clone());
         thread(start, move |program| {
