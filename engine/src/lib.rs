@@ -100,7 +100,8 @@ pub use counters::Counters;
 pub use cpu::Cpu;
 pub use cpu_set::{AtomicCpuSet, CpuId, CpuOutOfRange, CpuSet};
 pub use debt::{
-    Batch, Changes, Gather, Place, RangeGuard, Schedule, Settled, TableGuard, Unmapping, WritePermit, BATCH,
+    Batch, Changes, Gather, Mark, Place, RangeGuard, Schedule, Settled, TableGuard, Unmapping, WritePermit,
+    BATCH,
 };
 pub use entry::{Access, Entry, Translation};
 pub use flush::{Extent, Flush, PageSize, SINGLE_PAGE_CEILING};

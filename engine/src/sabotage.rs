@@ -79,7 +79,7 @@ guards! {
         { laws/sabotage.rs: without_the_sweep_at_ticks_a_debt_counts_as_settled_while_pages_can_be_reached }
     /// The flush before a page-table lock is released, in a gather that does not keep new translations out.
     UnlockFlush [R7] "one CPU stores to a new page while another reads the old one at the same address"
-        { memory/tests/orders.rs: a_table_is_flushed_before_it_is_unlocked }
+        { laws/sabotage.rs: without_the_flush_before_the_unlock_a_translation_can_be_replaced_while_the_old_one_is_used }
     /// The interrupts to CPUs that do not run under a space's global ASID yet, or no longer do.
     Transition [R1 R3] "a CPU that has not moved to the global ASID keeps an entry over a flush"
         { laws/sabotage.rs: without_the_interrupts_of_a_transition_a_cpu_that_has_not_moved_uses_old_entries }

@@ -31,6 +31,10 @@ pub struct Config {
     pub lazy: Lazy,
     /// The operations that lock one area instead of its space.
     pub area_locks: AreaLocks,
+    /// Whether fresh memory lies beside an area that it continues, and becomes a part of it (Linux: VMAs are merged), so
+    /// that threads that map and unmap little share an area and its tables. Otherwise each mapping begins at a multiple
+    /// of 2 MiB and has an area and tables of its own.
+    pub joins_areas: bool,
     /// The number of pages that a fault maps together, a power of two; 1 maps no neighbours (Linux:
     /// `fault_around_bytes`, 16 pages).
     pub fault_around: u32,
@@ -59,6 +63,7 @@ impl Config {
             schedule,
             lazy: Lazy::default(),
             area_locks: AreaLocks::default(),
+            joins_areas: false,
             fault_around: 16,
             lru_batch: 15,
             lru_drain: LruDrain::Batched,

@@ -41,6 +41,9 @@ ceasefire::guards! {
     Stable [R5] "a store lands in a page while it is written out"
         { memory/tests/files.rs: a_store_waits_for_the_write_out_and_is_written_by_the_next,
           without_its_wait_a_store_lands_in_a_page_that_is_being_written }
+    /// A fault that finds the mark of a page that is being given back looks whether that is flushed.
+    Mark [R7] "a fault maps a new page while a CPU can read the one that another thread is giving back"
+        { memory/tests/orders.rs: a_page_is_flushed_before_another_takes_its_place }
     /// A task that has locked an area looks whether the area is still open.
     StillOpen [R7] "a fault maps a page in an area that was unmapped before it had the area's lock"
         { memory/tests/area_locks.rs: an_area_that_is_closed_before_a_fault_has_its_lock_is_not_used }

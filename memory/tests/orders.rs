@@ -58,10 +58,10 @@ fn read_beside_discard(without: Option<Guard>) -> u64 {
 }
 
 #[test]
-fn a_table_is_flushed_before_it_is_unlocked() {
+fn a_page_is_flushed_before_another_takes_its_place() {
     assert_eq!(read_beside_discard(None), 7);
     #[cfg(ceasefire_sabotage)]
-    assert_eq!(read_beside_discard(Some(guards::Engine::UnlockFlush.into())), 1, "R7");
+    assert_eq!(read_beside_discard(Some(guards::Own::Mark.into())), 1, "R7");
 }
 
 /// CPU 0 unmaps a page of a file. As soon as the table is unlocked, CPU 1 syncs the file, and stores through its old

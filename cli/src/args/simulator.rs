@@ -31,6 +31,10 @@ pub(crate) struct Choice {
     /// The machine: a name, `host`, or a machine file [default: the paper's machines]
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) machine: Option<String>,
+    /// The Linux that the memory manager is like: 4.2, 6.3, 6.9, 6.12, 6.13, 6.18 or 7.2 [default: the paper's; for
+    /// other workloads 7.2]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) kernel: Option<String>,
     /// A number of the machine or a choice of the model; may be given several times
     ///
     /// A number has its key in the machine file: `--set "costs.fault=900 ns"`. The choices of the model are:

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ceasefire_experiments::{
     available_memory, machine_file, with_values, Experiment, Mechanism, Payment, Plan, Schedule, SelectError,
-    Sweep, EXPERIMENTS,
+    Sweep, EXPERIMENTS, KERNELS,
 };
 use ceasefire_machine::config::{Change, Machine, MachineFile};
 
@@ -91,7 +91,10 @@ pub(super) fn select(
             // A small machine may need more than the experiment's own scale.
             let is_usual = default.scale <= experiment.scale;
             let usual = overview.filter(|_| is_usual).map_or(default.scale, |overview| overview.scale);
+            let kernel = choice.kernel.as_deref();
+            let kernel = kernel.map(|name| ceasefire_experiments::named("kernel", name, &KERNELS).map_err(Failure::input)).transpose()?;
             let plan = Plan {
+                kernel,
                 payment: settings.settle.unwrap_or(Payment::Free),
                 scale: choice.scale.unwrap_or(usual),
                 seed: manner.seed,

@@ -12,6 +12,7 @@ use super::places::Places;
 use super::request::{Inbox, Request};
 use super::slots::Slots;
 use crate::counters::{Counters, Tally};
+use crate::debt::Marking;
 use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::space::{Asid, SpaceId};
 
@@ -22,6 +23,7 @@ pub struct Cpu<S> {
     pub(crate) inbox: Inbox,
     pub(crate) request: Request,
     pub(crate) tally: Tally,
+    pub(crate) marking: Marking,
     pub(crate) own: UnsafeCell<Own<S>>,
 }
 
@@ -143,6 +145,7 @@ impl<S> Cpu<S> {
             inbox: Inbox::new(),
             request: Request::new(),
             tally: Tally::new(),
+            marking: Marking::new(),
             own: UnsafeCell::new(Own { slots: Slots::new(), loaded: None, left: Places::new() }),
         }
     }

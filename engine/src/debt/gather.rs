@@ -5,13 +5,15 @@
 //! them. While it is open, the space counts it. So a second thread that finds translations already gone does not return
 //! before they are flushed (Linux: `mm_tlb_flush_nested`).
 //!
-//! No new translation may appear in the range before the flush (R7). There are two kinds of gather for that. A gather
+//! No new translation may appear in the range before the flush (R7). There are three kinds of gather for that. A gather
 //! made by [`Gather::new`] flushes before it releases each page-table lock; [`Gather::finish_under`] makes the last of
 //! these flushes the only one at its end. A gather made by [`Gather::keeping`] borrows the lock that keeps new
-//! translations out of the whole range. It flushes once at its end, and cannot outlive that lock.
+//! translations out of the whole range. It flushes once at its end, and cannot outlive that lock. A gather made by
+//! [`Gather::marking`] leaves a [`Mark`] in the entries that it clears, and flushes once at its end too.
 
 use core::ops::Deref;
 
+use super::mark::Mark;
 use super::room::{Place, Room};
 use super::settled::{Settled, TableGuard};
 use super::span::Span;
@@ -114,6 +116,8 @@ pub struct Gather<'e, P: Platform, T, R: FnMut(T)> {
     space: &'e AddressSpace,
     /// New translations are kept out of the range until the gather ends.
     keeps: bool,
+    /// What it leaves in the entries that it clears, if page-table locks are released before the flush.
+    pub(super) mark: Option<Mark>,
     /// Its last flush is made, and nothing changed since.
     finished: bool,
     room: Room<'e, T, R>,
@@ -123,6 +127,23 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
     /// A gather in `space` that flushes before it releases each page-table lock. It has room for `room.len()` things.
     pub fn new(engine: &'e Engine<P>, space: &'e AddressSpace, room: &'e mut [Place<T>], release: R) -> Self {
         Self::open(engine, space, false, room, release)
+    }
+
+    /// A gather in `space` whose cleared entries all get its [mark](Gather::mark), if it has one. So page-table locks
+    /// may be released before the flush. Whoever finds the mark in an entry must not put a translation there before the
+    /// gather [has flushed](Engine::has_flushed), or the address is flushed. Without a mark it is as one made by
+    /// [`Gather::new`]: each CPU has one mark at a time.
+    ///
+    /// It must not narrow translations without flushing under the lock.
+    pub fn marking(
+        engine: &'e Engine<P>,
+        space: &'e AddressSpace,
+        room: &'e mut [Place<T>],
+        release: R,
+    ) -> Self {
+        let mut gather = Self::open(engine, space, false, room, release);
+        gather.mark = engine.begin_marking();
+        gather
     }
 
     /// A gather in the space of `keeper`, which keeps new translations out of the range while it is borrowed. So
@@ -144,7 +165,7 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
         release: R,
     ) -> Self {
         space.in_flight.begin_gather();
-        Self { engine, space, keeps, finished: false, room: Room::new(room, release) }
+        Self { engine, space, keeps, mark: None, finished: false, room: Room::new(room, release) }
     }
 
     /// The space whose translations it changes.
@@ -159,7 +180,8 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
 
     /// Changes translations under a page-table lock under which the space was settled.
     ///
-    /// Dropping the changes releases the lock. It flushes first, unless the gather [keeps](Gather::keeping) the range.
+    /// Dropping the changes releases the lock. It flushes first, unless the gather [keeps](Gather::keeping) the range or
+    /// leaves [marks](Gather::marking).
     pub fn under<G: TableGuard<P>>(&mut self, lock: Settled<G>) -> Changes<'_, 'e, P, T, R, G> {
         Changes { gather: self, lock }
     }
@@ -259,8 +281,11 @@ impl<P: Platform, T, R: FnMut(T)> Drop for Gather<'_, P, T, R> {
         if !self.finished {
             self.flush_last();
         }
-        // After the flush, since the count says that flushes are outstanding.
+        // After the flush, since the count says that flushes are outstanding, and so does the mark.
         self.space.in_flight.end_gather();
+        if let Some(mark) = self.mark {
+            self.engine.end_marking(mark);
+        }
     }
 }
 
@@ -361,6 +386,11 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> 
     pub fn keeps(&self) -> bool {
         self.gather.keeps
     }
+
+    /// The mark that the gather leaves in the entries that it clears.
+    pub fn mark(&self) -> Option<Mark> {
+        self.gather.mark
+    }
 }
 
 impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Deref for Changes<'_, '_, P, T, R, G> {
@@ -374,7 +404,8 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Deref for Changes<'_, '_, P,
 impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Drop for Changes<'_, '_, P, T, R, G> {
     fn drop(&mut self) {
         // R7: before the lock, which is a field, is released.
-        if !self.gather.keeps && self.gather.engine.guarded(Guard::UnlockFlush) {
+        let is_kept = self.gather.keeps || self.gather.mark.is_some();
+        if !is_kept && self.gather.engine.guarded(Guard::UnlockFlush) {
             self.gather.flush();
         }
     }

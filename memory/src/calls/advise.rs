@@ -84,8 +84,8 @@ impl<P: Machine> Memory<P> {
     /// Drops the pages in several ranges of a space, each a start and a length (Linux: `process_madvise`).
     ///
     /// The ranges may overlap and may be in any order; those that overlap or touch count as one. One flush serves all
-    /// ranges, with three exceptions. A single range has a flush for each of its tables, and faults go on in the rest
-    /// of the space. A table with pages of files that were stored to has its own flush. So has every 10 000 pages.
+    /// ranges, with two exceptions. A table with pages of files that were stored to has its own flush. So has every
+    /// 10 000 pages. While a single range is dropped, faults go on.
     ///
     /// # Errors
     /// [`AdviseError`] for a range; then no range has changed. Unmapped parts of the ranges are skipped. (Linux advises
@@ -99,7 +99,7 @@ impl<P: Machine> Memory<P> {
             }
             self.drain_before_unmap();
             let mut room = areas.room(&ranges);
-            let gather = areas.gather(&self.engine, &mut room, |held| self.release(held));
+            let gather = areas.gather(&self.engine, &mut room, true, |held| self.release(held));
             let parts = ranges.iter().flat_map(|&(start, end)| {
                 areas.overlapping((start, end)).map(move |area| (start.max(area.start), end.min(area.end)))
             });
@@ -141,7 +141,7 @@ impl<P: Machine> Memory<P> {
                 check(areas.hole(range), areas.overlapping(range), refused)?;
             }
             let mut room = areas.room(&ranges);
-            let gather = areas.gather(&self.engine, &mut room, |held| self.release(held));
+            let gather = areas.gather(&self.engine, &mut room, false, |held| self.release(held));
             self.change_leaves(space, gather, ranges.iter().copied(), |changes, (start, end)| {
                 // A huge page keeps its bytes. That is allowed, and cheaper than a split.
                 if changes.size() == PageSize::KIB_4 {

@@ -145,7 +145,7 @@ impl<P: Machine> Memory<P> {
                     debug_assert!(!alone || (info.slot().is_none() && !info.locked()), "{frame:?} is in use");
                     alone
                 }
-                None => entry.is_none() || entry.present(),
+                None => entry.is_empty() || entry.present(),
             };
             if taken {
                 pages.push(page);

@@ -43,13 +43,20 @@ impl From<TooManyObjects> for MapError {
     }
 }
 
+/// What a new area maps.
+enum New {
+    Anonymous,
+    Shared(ObjectId),
+    Private(ObjectId),
+}
+
 impl<P: Machine> Memory<P> {
     /// Maps `pages` of fresh memory that reads as zeros; returns the address.
     ///
     /// # Errors
     /// [`MapError`] names the bound.
     pub fn map_anonymous(&self, space: &SpaceHandle<P>, pages: Pages) -> Result<u64, MapError> {
-        self.map(space, pages, 0, Protection::ReadWrite, |own| Ok(Source::Anonymous(own()?)))
+        self.map(space, pages, 0, Protection::ReadWrite, New::Anonymous)
     }
 
     /// Maps `pages` of `file` from page `first` on, shared with all spaces that map it; returns the address.
@@ -66,11 +73,11 @@ impl<P: Machine> Memory<P> {
         writable: bool,
     ) -> Result<u64, MapError> {
         let limit = if writable { Protection::ReadWrite } else { Protection::Read };
-        self.map(space, pages, first, limit, |_| Ok(Source::Shared(file)))
+        self.map(space, pages, first, limit, New::Shared(file))
     }
 
     /// Maps `pages` of `file` from page `first` on, and keeps stores in private copies. Returns the address: the
-    /// lowest multiple of 2 MiB above 0 that has room.
+    /// lowest multiple of 2 MiB above 0 that has room, unless [areas are joined](Config::joins_areas).
     ///
     /// A caller that needs a given address, as for a program's image, moves the mapping there with [`Memory::remap`]
     /// and [`Placement::At`](crate::Placement::At), unless it is there already. The two places must not overlap.
@@ -84,9 +91,7 @@ impl<P: Machine> Memory<P> {
         first: u32,
         pages: Pages,
     ) -> Result<u64, MapError> {
-        self.map(space, pages, first, Protection::ReadWrite, |own| {
-            Ok(Source::Private { file, copies: own()? })
-        })
+        self.map(space, pages, first, Protection::ReadWrite, New::Private(file))
     }
 
     fn map(
@@ -95,7 +100,7 @@ impl<P: Machine> Memory<P> {
         pages: Pages,
         first: u32,
         limit: Protection,
-        source: impl FnOnce(&dyn Fn() -> Result<ObjectId, TooManyObjects>) -> Result<Source, TooManyObjects>,
+        source: New,
     ) -> Result<u64, MapError> {
         let bytes = checked_end(0, pages).map_err(|_| MapError::Length(pages))?;
         if u64::from(first) + pages.get() > u64::from(u32::MAX) {
@@ -103,28 +108,27 @@ impl<P: Machine> Memory<P> {
         }
         let platform = self.platform();
         platform.work(Work::AreaChange, 1);
-        let source = source(&|| self.objects.create_anonymous(platform))?;
-        let area = |start: u64| Area {
-            start,
-            end: start + bytes,
-            source,
-            first,
-            protection: limit,
-            limit,
-            locked: false,
-            huge: false,
+        let areas = space.lock_areas(platform)?;
+        let start = areas.room(bytes, self.config.joins_areas).ok_or(MapError::NoRoom(pages))?;
+        let end = start + bytes;
+        let create = || self.objects.create_anonymous(platform);
+        let (source, first) = match source {
+            New::Anonymous => match areas.continued((start, end)).filter(|_| self.config.joins_areas) {
+                Some((own, first)) => (Source::Anonymous(own), first),
+                None => (Source::Anonymous(create()?), first),
+            },
+            New::Shared(file) => (Source::Shared(file), first),
+            New::Private(file) => (Source::Private { file, copies: create()? }, first),
         };
-        let placed = space.lock_areas(platform).map_err(MapError::from).and_then(|areas| {
-            let start = areas.room(bytes).ok_or(MapError::NoRoom(pages))?;
-            Ok((areas, start))
-        });
-        let (mut areas, start) = placed.inspect_err(|_| {
-            if let Some(own) = area(0).anonymous() {
-                self.objects.destroy(platform, own);
-            }
-        })?;
-        areas.insert(area(start));
-        self.hook_area(space, &area(start));
+        let area = Area { start, end, source, first, protection: limit, limit, locked: false, huge: false };
+        self.hook_area(space, &area);
+        // A neighbour that becomes longer is closed meanwhile.
+        let mut areas = self.closed(areas, &[(start, end)]);
+        if self.config.joins_areas {
+            areas.join(area);
+        } else {
+            areas.insert(area);
+        }
         Ok(start)
     }
 }

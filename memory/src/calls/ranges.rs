@@ -89,22 +89,30 @@ impl<P: Machine> WalkedAreas<'_, P> {
     pub(crate) fn room(&self, ranges: &[(u64, u64)]) -> Room {
         let pages = ranges.iter().map(|(start, end)| (end - start) / PAGE_BYTES).sum::<u64>();
         match self {
-            Self::One(..) | Self::Shared(_) => Room::for_pages(pages.min(PageSize::MIB_2.bytes() / PAGE_BYTES)),
+            Self::One(..) | Self::Shared(_) => {
+                Room::for_pages(pages.min(PageSize::MIB_2.bytes() / PAGE_BYTES))
+            }
             Self::Closed(_) => Room::for_pages(pages),
         }
     }
 
-    /// A gather for all the ranges.
+    /// A gather for all the ranges. Where faults go on in them, it leaves marks if it only `clears`.
     pub(crate) fn gather<'e, R: FnMut(Held)>(
         &'e self,
         engine: &'e Engine<P>,
         room: &'e mut Room,
+        clears: bool,
         release: R,
     ) -> Gather<'e, P, Held, R> {
-        match self {
-            Self::One(space, _) => Gather::new(engine, space.coherence(), room.places(), release),
-            Self::Shared(areas) => Gather::new(engine, areas.space().coherence(), room.places(), release),
-            Self::Closed(areas) => Gather::keeping(engine, areas, room.places(), release),
+        let space = match self {
+            Self::One(space, _) => *space,
+            Self::Shared(areas) => areas.space(),
+            Self::Closed(areas) => return Gather::keeping(engine, areas, room.places(), release),
+        };
+        if clears {
+            Gather::marking(engine, space.coherence(), room.places(), release)
+        } else {
+            Gather::new(engine, space.coherence(), room.places(), release)
         }
     }
 }
@@ -122,9 +130,8 @@ impl<P: Machine> Memory<P> {
         };
         let alone = |area: &Area| {
             // One that reaches beyond the area concerns others too.
-            (range.1 <= area.end).then(|| {
-                self.split_ends(space, range).map(|()| walk(&WalkedAreas::One(space, area)))
-            })
+            (range.1 <= area.end)
+                .then(|| self.split_ends(space, range).map(|()| walk(&WalkedAreas::One(space, area))))
         };
         loop {
             match self.with_area(space, AreaLocks::Advice, range.0, alone).flatten() {
@@ -138,8 +145,8 @@ impl<P: Machine> Memory<P> {
 
     /// Changes the translations in parts of a space, table by table, and finishes the gather.
     ///
-    /// A gather that does not keep the range flushes under each table's lock. It finishes under the last one, so the
-    /// last table has no second flush.
+    /// A gather that neither keeps the range nor leaves marks flushes under each table's lock. It finishes under the last
+    /// one, so the last table has no second flush.
     pub(crate) fn change_leaves<R: FnMut(Held)>(
         &self,
         space: &SpaceHandle<P>,
@@ -151,7 +158,9 @@ impl<P: Machine> Memory<P> {
         let mut open = Some(gather);
         for part in parts {
             self.for_each_leaf(space, part, |leaf, (start, end)| {
-                if let Some(gather) = open.take_if(|gather| !gather.keeps() && Some(end) == last) {
+                if let Some(gather) =
+                    open.take_if(|gather| !gather.keeps() && gather.mark().is_none() && Some(end) == last)
+                {
                     gather.finish_under(leaf, |changes| change(changes, (start, end)));
                 } else if let Some(gather) = &mut open {
                     change(&mut gather.under(leaf), (start, end));

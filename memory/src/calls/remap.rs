@@ -272,7 +272,9 @@ impl<P: Machine> Memory<P> {
                 moved.push((address, clear(&mut leaf, address, |_| None)));
             } else if !entry.is_none() {
                 leaf.note(address, Entry::NONE);
-                moved.push((address, entry));
+                if !entry.is_empty() {
+                    moved.push((address, entry));
+                }
             }
         }
         drop(leaf);
@@ -324,6 +326,6 @@ fn destination(
         Placement::At(at) => Ok(at),
         _ if new_bytes <= end - start || grows_here() => Ok(start),
         Placement::Here => Err(no_room),
-        Placement::Anywhere => areas.room(new_bytes).ok_or(no_room),
+        Placement::Anywhere => areas.room(new_bytes, false).ok_or(no_room),
     }
 }

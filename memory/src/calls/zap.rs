@@ -83,6 +83,10 @@ impl<P: Machine> Memory<P> {
         for address in changes.addresses((start, end)) {
             dirty |= self.zap_entry(changes, address);
         }
+        if huge && !changes.keeps() {
+            // R7: no mark is left in its place.
+            changes.flush();
+        }
         if dirty && self.guarded(Guard::DirtyTable) {
             // R5: a thread that writes out a page of a file looks for such entries. It must not find them gone while CPUs
             // can still store through them (Linux commit 1cf35d47712d).
@@ -106,6 +110,10 @@ impl<P: Machine> Memory<P> {
             let of_file =
                 |frame| self.frames.get(frame).place().is_some_and(|(object, _)| !object.is_anonymous());
             return old.dirty() && page.is_some_and(of_file);
+        }
+        if entry.mark().is_some() && !changes.keeps() {
+            // Another operation gives the page back, and this one flushes for both (R3).
+            return false;
         }
         if !entry.is_none() {
             // A moving page has already given up its claim here. No entry will lead to it when it arrives.

@@ -86,9 +86,8 @@ impl<P: Machine> Memory<P> {
             let Some(frame) = found[slot] else { continue };
             let info = self.frames.get(frame);
             let store = at == address && access == Access::Write;
-            let old = leaf.get(at);
             // Truncation takes a page out of its file before it looks for mappings.
-            if !old.is_none() || info.place().map(|(_, index)| index) != Some(area.index(at)) {
+            if !leaf.is_vacant(at) || info.place().map(|(_, index)| index) != Some(area.index(at)) {
                 continue;
             }
             if store && self.must_wait(info) {

@@ -27,13 +27,14 @@ impl<P: Machine> Memory<P> {
         address: u64,
     ) -> Result<Progress, FaultError> {
         let fresh = self.allocate(self.home())?;
+        // Before the table is locked: threads that store to other pages of it do not wait for this.
+        self.zero(fresh.number(), 1);
         let leaf = self.lock_table(space, table, PageSize::KIB_4);
-        if !leaf.get(address).is_none() {
+        if !leaf.is_vacant(address) {
             drop(leaf);
             self.free(fresh);
             return Ok(Progress::Again);
         }
-        self.zero(fresh.number(), 1);
         let number = self.adopt_copy(fresh, area, object, address);
         leaf.install(address, Entry::page(number, true).used(true));
         drop(leaf);
@@ -112,7 +113,7 @@ impl<P: Machine> Memory<P> {
     ) -> bool {
         let entry = leaf.get(address);
         let shown = entry.present() && !entry.writable() && entry.frame() == original.unwrap_or(self.zero);
-        let Some(page) = original else { return entry.is_none() || shown };
+        let Some(page) = original else { return shown || leaf.is_vacant(address) };
         let place = self.frames.get(page).place();
         match place {
             // Truncation takes a page out of its file before it looks for mappings.
@@ -120,7 +121,7 @@ impl<P: Machine> Memory<P> {
             Some((object, _)) if object.is_anonymous() => shown,
             Some(place) => {
                 Some(place) == area.file().map(|file| (file, area.index(address)))
-                    && (entry.is_none() || shown)
+                    && (shown || leaf.is_vacant(address))
             }
         }
     }

@@ -137,7 +137,7 @@ impl<P: Machine> Memory<P> {
         };
         // Read without the lock: most faults find nothing, and their next step looks again under the lock.
         let found = platform.table(table).get(Table::index(address, u32::from(size == PageSize::MIB_2)));
-        if !found.is_none() {
+        if !found.is_empty() {
             return self.resolve_entry(space, self.lock_table(space, table, size), area, address, access);
         }
         if size == PageSize::MIB_2 {
@@ -146,7 +146,7 @@ impl<P: Machine> Memory<P> {
         match (area.source, access) {
             (Source::Anonymous(_), Access::Read) => {
                 let leaf = self.lock_table(space, table, size);
-                if leaf.get(address).is_none() {
+                if leaf.is_vacant(address) {
                     leaf.install(address, Entry::page(self.zero, false).used(false));
                 }
                 Ok(Progress::Done)
@@ -177,7 +177,7 @@ impl<P: Machine> Memory<P> {
         access: Access,
     ) -> Result<Progress, FaultError> {
         let entry = leaf.get(address);
-        if entry.is_none() || (leaf.size() == PageSize::MIB_2 && !entry.is_huge()) {
+        if entry.is_empty() || (leaf.size() == PageSize::MIB_2 && !entry.is_huge()) {
             return Ok(Progress::Again);
         }
         if entry.is_moving() {

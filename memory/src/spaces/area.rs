@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::address::{ObjectId, Pages, PAGE_BYTES, PAGE_SHIFT, USER_END};
+use crate::tables::huge::HUGE_BYTES;
 
 /// The source of an area's pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,23 +104,55 @@ impl Areas {
     }
 
     /// The lowest free range of `bytes` above the first 2 MiB. It starts at a multiple of 2 MiB, so small areas do not
-    /// share tables.
-    pub(crate) fn room(&self, bytes: u64) -> Option<u64> {
-        const ALIGNMENT: u64 = 1 << 21;
-        let mut start = ALIGNMENT;
+    /// share tables, unless small ones lie side by side.
+    pub(crate) fn room(&self, bytes: u64, side_by_side: bool) -> Option<u64> {
+        let alignment = if side_by_side && bytes < HUGE_BYTES { PAGE_BYTES } else { HUGE_BYTES };
+        let mut start = HUGE_BYTES;
         for area in &self.0 {
             if area.start >= start + bytes {
                 break;
             }
-            start = area.end.max(start).next_multiple_of(ALIGNMENT);
+            start = area.end.max(start).next_multiple_of(alignment);
         }
         (start + bytes <= USER_END).then_some(start)
+    }
+
+    /// The anonymous memory, and its page, with which fresh memory at `[start, end)` continues a neighbour (Linux: VMAs
+    /// are merged): threads that map and unmap side by side have one area.
+    pub(crate) fn continued(&self, (start, end): (u64, u64)) -> Option<(ObjectId, u32)> {
+        let plain = |area: &&Area| {
+            (area.protection, area.limit, area.locked, area.huge)
+                == (Protection::ReadWrite, Protection::ReadWrite, false, false)
+        };
+        let own = |area: &Area| match area.source {
+            Source::Anonymous(own) => Some(own),
+            _ => None,
+        };
+        let at = self.before(start);
+        let before = at.checked_sub(1).map(|before| &self.0[before]).filter(|area| area.end == start);
+        let after = self.0.get(at).filter(|area| area.start == end);
+        let pages = (end - start) >> PAGE_SHIFT;
+        let behind = before.filter(plain).and_then(|area| {
+            let first = area.index(start);
+            u32::try_from(u64::from(first) + pages).is_ok().then_some((own(area)?, first))
+        });
+        behind.or_else(|| {
+            let area = after.filter(plain)?;
+            Some((own(area)?, area.first.checked_sub(pages as u32)?))
+        })
     }
 
     /// Adds an area where nothing is mapped.
     pub(crate) fn insert(&mut self, area: Area) {
         debug_assert!(self.overlapping(area.start, area.end).next().is_none());
         self.0.insert(self.before(area.start), area);
+    }
+
+    /// The same, and merges it with neighbours that continue it.
+    pub(crate) fn join(&mut self, area: Area) {
+        self.insert(area);
+        self.merge_at(area.end);
+        self.merge_at(area.start);
     }
 
     /// Removes the areas in `[start, end)`, splitting those that reach beyond it; returns the removed parts.
@@ -288,7 +321,7 @@ mod tests {
         areas.change(12 << 12, 15 << 12, |area| area.locked = true);
         assert_eq!(areas.all().len(), 4);
         areas.change(11 << 12, 22 << 12, |area| area.locked = false);
-        assert_eq!(areas.all().iter().copied().collect::<Vec<_>>(), [area(10, 25)]);
+        assert_eq!(areas.all(), [area(10, 25)]);
         areas.insert(Area { first: 7, ..area(25, 26) });
         areas.change(10 << 12, 26 << 12, |area| area.huge = true);
         assert_eq!(areas.all().len(), 2, "pages of one object, but not its next");
@@ -299,8 +332,9 @@ mod tests {
         let mut areas = Areas::default();
         areas.insert(area(512, 513));
         areas.insert(area(2048, 2049));
-        assert_eq!(areas.room(512 << 12), Some(1024 << 12));
-        assert_eq!(areas.room(2048 << 12), Some(2560 << 12));
-        assert_eq!(areas.room(USER_END), None);
+        let room = |pages: u64, side_by_side| areas.room(pages << 12, side_by_side).map(|start| start >> 12);
+        assert_eq!((room(512, false), room(2048, true)), (Some(1024), Some(2560)));
+        assert_eq!((room(1, false), room(1, true)), (Some(1024), Some(513)));
+        assert_eq!(room(USER_END >> 12, false), None);
     }
 }

@@ -106,7 +106,9 @@ impl<P: Machine> OpenAreas<P> {
             closed.extend(open.0.drain(first..last));
         });
         if waits {
-            closed.iter().for_each(|open| drop(open.lock.write(platform)));
+            for open in &closed {
+                drop(open.lock.write(platform));
+            }
         }
     }
 

@@ -102,18 +102,14 @@ pub(crate) struct ExclusiveAreas<'m, P: Machine> {
 }
 
 impl<'m, P: Machine> ExclusiveAreas<'m, P> {
-    /// Adds an area where nothing is mapped.
-    pub(crate) fn insert(&mut self, area: Area) {
-        self.changed.push((area.start, area.end));
-        self.life.areas.insert(area);
-    }
-
     /// Closes the areas that overlap or touch the ranges, which are going to be changed. With `waits`, no other task
     /// uses them from now on.
     pub(crate) fn close(mut self, ranges: &[(u64, u64)], waits: bool) -> ClosedAreas<'m, P> {
         self.changed.extend_from_slice(ranges);
         if let Some(open) = &self.space.open {
-            ranges.iter().for_each(|&range| open.close(self.platform, range, waits));
+            for &range in ranges {
+                open.close(self.platform, range, waits);
+            }
         }
         ClosedAreas(self)
     }
@@ -122,7 +118,9 @@ impl<'m, P: Machine> ExclusiveAreas<'m, P> {
 impl<P: Machine> Drop for ExclusiveAreas<'_, P> {
     fn drop(&mut self) {
         if let Some(open) = &self.space.open {
-            self.changed.iter().for_each(|&range| open.open(self.platform, &self.life.areas, range));
+            for &range in &self.changed {
+                open.open(self.platform, &self.life.areas, range);
+            }
         }
     }
 }

@@ -12,11 +12,12 @@
 
 use crate::primitive::Ordering;
 
-use ceasefire::{Access, Changes, Owed, PageSize, Settled, TableGuard, Translation, Unmapping};
+use ceasefire::{Access, Changes, Flush, Owed, PageSize, Settled, TableGuard, Translation, Unmapping};
 
 use crate::address::FrameNumber;
 use crate::locks::Lock;
 use crate::machine::{Event, Machine, Work};
+use crate::sabotage::Guard;
 use crate::spaces::space::SpaceHandle;
 use crate::tables::entry::{Entry, EntryOf, Format};
 use crate::tables::table::Table;
@@ -77,6 +78,19 @@ impl<P: Machine> Leaf<'_, P> {
 
     pub(crate) fn get(&self, address: u64) -> Entry {
         self.table.get(self.index(address))
+    }
+
+    /// Whether nothing is at an address, not even in the TLB of a CPU: a gather may have cleared an entry here and not
+    /// flushed it yet.
+    pub(crate) fn is_vacant(&self, address: u64) -> bool {
+        let entry = self.get(address);
+        let Some(mark) = entry.mark() else { return entry.is_none() };
+        let engine = &self.memory.engine;
+        // R7
+        if !engine.has_flushed(mark) && self.memory.guarded(Guard::Mark) {
+            engine.flush(self.space.coherence(), Flush::page(address, self.size));
+        }
+        true
     }
 
     /// Installs a translation where there was none, or widens the rights of the present one.
@@ -194,7 +208,10 @@ pub(crate) fn clear<P: Machine, T, R: FnMut(T)>(
     led_to: impl FnOnce(Entry) -> Option<T>,
 ) -> Entry {
     let size = changes.size;
-    let take = |leaf: &Leaf<'_, P>| leaf.withdraw(address, leaf.exchange(address, |_| Entry::NONE));
+    // Above the lowest level a walk would take a mark for a table.
+    let mark = changes.mark().filter(|_| size == PageSize::KIB_4);
+    let left = mark.map_or(Entry::NONE, Entry::marked);
+    let take = |leaf: &Leaf<'_, P>| leaf.withdraw(address, leaf.exchange(address, |_| left));
     changes.clear(address, size, take, |old| led_to(*old))
 }
 

@@ -18,6 +18,8 @@ use core::marker::PhantomData;
 pub use aarch64::Aarch64;
 pub use x86_64::X86_64;
 
+use ceasefire::Mark;
+
 use crate::address::{FrameNumber, PAGE_SHIFT};
 
 /// The format that this processor walks.
@@ -243,9 +245,28 @@ impl<F: Format> EntryOf<F> {
         self.0 == F::OWING
     }
 
+    /// Nothing is here, but CPUs may still hold the previous entry until the gather that left the mark has flushed.
+    pub(crate) const fn marked(mark: Mark) -> Self {
+        Self::from_bits(F::OWING | F::HIDE_AFTER).to(FrameNumber::new(mark.bits()))
+    }
+
+    /// The mark that a gather left here.
+    pub(crate) const fn mark(self) -> Option<Mark> {
+        if self.0 & !F::FRAME == F::OWING | F::HIDE_AFTER {
+            Some(Mark::from_bits(self.frame().get()))
+        } else {
+            None
+        }
+    }
+
     /// Whether it stands for nothing.
     pub const fn is_none(self) -> bool {
         self.0 == 0
+    }
+
+    /// Whether it stands for no page: it is none, or has a mark.
+    pub(crate) const fn is_empty(self) -> bool {
+        self.is_none() || self.mark().is_some()
     }
 
     const fn is_of_kind(self, kind: u64) -> bool {

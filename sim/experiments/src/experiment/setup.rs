@@ -5,6 +5,7 @@ use ceasefire_machine::Options;
 use ceasefire_memory::{LruDrain, NodeId};
 
 use super::error::RunError;
+use crate::linux::Linux;
 
 /// The settings of one run, all defaults filled in.
 pub(crate) struct Setup {
@@ -16,8 +17,10 @@ pub(crate) struct Setup {
     pub(crate) seed: u64,
     /// The number of threads, if it can be chosen.
     pub(crate) threads: u16,
-    /// The time at which a CPU lists its new pages, if it can be chosen.
-    pub(crate) lru_drain: LruDrain,
+    /// The release of Linux that the memory manager is like.
+    pub(crate) kernel: Linux,
+    /// The time at which a CPU lists its new pages, if it was chosen.
+    pub(crate) lru_drain: Option<LruDrain>,
     /// The nodes that the experiment uses: as many as it needs, the first ones with CPUs.
     pub(crate) nodes: Vec<NodeId>,
     /// Whether frames keep their bytes and every load is compared with the expected value.

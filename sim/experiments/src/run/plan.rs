@@ -10,6 +10,7 @@ use ceasefire_machine::{Options, TraceFormat, TraceOutput};
 use ceasefire_memory::{LruDrain, NodeId};
 
 use crate::experiment::{Experiment, Mechanism, RunError, Setup};
+use crate::linux::Linux;
 use crate::names::{drain_name, payment_name};
 use crate::published::Influences;
 
@@ -29,8 +30,10 @@ pub struct Plan {
     pub payment: Payment,
     /// The number of threads, if the experiment lets it be chosen. `None`: the experiment's own number.
     pub threads: Option<u16>,
-    /// The time at which a CPU puts its new pages on the LRU list, if the experiment lets it be chosen. `None`: the
-    /// memory manager's default.
+    /// The release of Linux that the memory manager is like. `None`: the experiment's own.
+    pub kernel: Option<Linux>,
+    /// The time at which a CPU puts its new pages on the LRU list, if the experiment lets it be chosen. `None`: that of
+    /// the release.
     pub lru_drain: Option<LruDrain>,
     /// The fraction of the machine's memory, and with it of the work, that the run uses.
     pub scale: f64,
@@ -63,6 +66,7 @@ impl Plan {
             mechanism: experiment.baseline(),
             payment: Payment::Free,
             threads: None,
+            kernel: None,
             lru_drain: None,
             scale: experiment.scale,
             seed: 1,
@@ -161,19 +165,26 @@ impl Plan {
         (self.mechanism.schedule() == Schedule::Lazy).then(|| payment_name(self.payment))
     }
 
+    /// The release of Linux that the memory manager is like.
+    pub fn linux(&self) -> Linux {
+        self.kernel.unwrap_or(self.experiment.kernel)
+    }
+
     /// The name of the time at which a CPU lists its new pages, if it can be chosen.
     pub(super) fn listing(&self) -> Option<&'static str> {
-        self.experiment.sweep.map(|_| drain_name(self.lru_drain.unwrap_or_default()))
+        self.experiment.sweep.map(|_| drain_name(self.lru_drain.unwrap_or(self.linux().drain())))
     }
 
     /// Opens the trace and fills in all defaults.
     pub(super) fn setup(&self) -> Result<Setup, RunError> {
+        let linux = self.linux();
         Ok(Setup {
             machine: self.machine.clone(),
             scale: self.scale,
             seed: self.seed,
             threads: self.chosen_threads(),
-            lru_drain: self.lru_drain.unwrap_or_default(),
+            kernel: self.linux(),
+            lru_drain: self.lru_drain,
             nodes: self.nodes()?,
             contents: self.keeps_contents(),
             options: Options {
@@ -184,6 +195,7 @@ impl Plan {
                 payment: self.payment,
                 broadcast: self.mechanism.broadcasts(),
                 seed: self.seed,
+                configure: Box::new(move |config| linux.configure(config)),
                 ..Options::new(self.mechanism.schedule())
             },
         })
@@ -222,6 +234,7 @@ impl Plan {
             ("mechanism", Some(self.mechanism.name().to_owned())),
             ("settle", self.settle().map(str::to_owned)),
             ("threads", self.threads.map(|threads| threads.to_string())),
+            ("kernel", Some(self.linux().name().to_owned())),
             ("lru_drain", self.listing().map(str::to_owned)),
             ("scale", Some(self.scale.to_string())),
             ("seed", Some(self.seed.to_string())),

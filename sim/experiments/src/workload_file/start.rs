@@ -45,9 +45,10 @@ pub(super) fn start(workload: &'static Workload, setup: Setup) -> Result<Started
     let machine = machine(workload, &setup.machine, setup.scale).map_err(RunError::Machine)?;
     let layout =
         Layout::new(workload, &machine.topology, setup.threads.into()).map_err(RunError::Workload)?;
-    let (kernel, drain) = (workload.kernel, setup.lru_drain);
+    let (kernel, release, drain) = (workload.kernel, setup.kernel, setup.lru_drain);
     let configure = move |config: &mut Config| {
-        config.lru_drain = drain;
+        release.configure(config);
+        config.lru_drain = drain.unwrap_or(config.lru_drain);
         let set = |value: Option<u32>, to: &mut u32| *to = value.unwrap_or(*to);
         set(kernel.read_ahead, &mut config.read_ahead);
         set(kernel.fault_around, &mut config.fault_around);

@@ -17,9 +17,10 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 
+use ceasefire_memory::locks::{AREA, TABLE};
 use ceasefire_memory::LockClass;
 
-use crate::config::Picoseconds;
+use crate::config::{Contention, Picoseconds};
 use crate::measure::spent::Doing;
 use crate::world::line::Line;
 use crate::world::state::{Sim, World};
@@ -93,9 +94,29 @@ impl Turnstile {
         }
     }
 
+    /// How often a CPU touches the lock's line to share it. An area's lock is a mere count of those that use the area
+    /// (Linux: `vm_refcnt`), others are semaphores.
+    fn shares_with(&self, contention: &Contention) -> u32 {
+        if self.class.rank == AREA.rank {
+            1
+        } else {
+            contention.shared
+        }
+    }
+
+    /// The lines of guarded data that move to a new holder. Those of a table do not: each entry is used by one CPU, and
+    /// entries of others lie on other lines.
+    fn guards(&self, contention: &Contention) -> u32 {
+        if self.class.rank == TABLE.rank {
+            0
+        } else {
+            contention.guarded
+        }
+    }
+
     /// Brings the lock's line and looks at the lock. Returns the time of a transfer of the line.
     fn ask(&self, world: &World, shared: bool) -> Picoseconds {
-        let touches = if shared { world.machine.contention.shared } else { 1 };
+        let touches = if shared { self.shares_with(&world.machine.contention) } else { 1 };
         let transfer = self.line.fetch(world, touches);
         world.spend(world.machine.costs.lock);
         transfer
@@ -167,7 +188,7 @@ impl Turnstile {
         if free_at > world.cpu().clock.get() {
             world.spend_until(free_at + transfer * u64::from(world.machine.contention.hand_over));
         }
-        let guarded = world.machine.contention.guarded;
+        let guarded = self.guards(&world.machine.contention);
         if !shared && guarded > 0 {
             world.stall(transfer * u64::from(guarded));
         }
@@ -253,7 +274,7 @@ impl Turnstile {
         }
         self.line.moved_to(next.cpu);
         let contention = world.machine.contention;
-        let transfers = contention.hand_over + if next.shared { 0 } else { contention.guarded };
+        let transfers = contention.hand_over + if next.shared { 0 } else { self.guards(&contention) };
         world.wake_at(next.cpu, from + travel * u64::from(transfers));
     }
 }
