@@ -1,8 +1,8 @@
-//! `ceasefire list`: the experiments, the machines and the mechanisms.
+//! `ceasefire list`: the experiments, the machines, the mechanisms and the releases of Linux.
 
 use std::fmt::Write as _;
 
-use ceasefire_experiments::{Experiment, Mechanism, Overview, EXPERIMENTS};
+use ceasefire_experiments::{Experiment, Mechanism, Overview, EXPERIMENTS, KERNELS};
 use ceasefire_machine::config::{builtin, Machine, Parameter, BUILTIN};
 
 use crate::args::{ListArguments, Listed};
@@ -21,6 +21,7 @@ pub(crate) fn run(arguments: &ListArguments) -> Done {
         Some(Listed::Experiments) => experiments(),
         Some(Listed::Machines) => machines(arguments.parameters)?,
         Some(Listed::Mechanisms) => mechanisms(),
+        Some(Listed::Kernels) => kernels(),
     };
     print(&text)
 }
@@ -78,6 +79,14 @@ fn names() -> Result<String, Failure> {
     list("Machines", "machines", machines.collect());
     let mechanisms = Mechanism::ALL.map(|one| (one.name().to_owned(), one.description().to_owned()));
     list("Mechanisms", "mechanisms", mechanisms.into());
+    let kernels = KERNELS.map(|(name, linux)| {
+        let changes: Vec<String> = linux.changes().map(|(what, ..)| what).collect();
+        (
+            name.to_owned(),
+            if changes.is_empty() { "as the one before".to_owned() } else { changes.join("; ") },
+        )
+    });
+    list("Kernels", "kernels", kernels.into());
     text.pop();
     Ok(text)
 }
@@ -92,6 +101,19 @@ fn mechanisms() -> String {
     for mechanism in Mechanism::ALL {
         let first = format!("{:<10} ", mechanism.name());
         let _ = writeln!(text, "{}", indented(mechanism.description(), &first, &" ".repeat(first.len())));
+    }
+    text
+}
+
+/// What each release changed, with the version that has it and its source, a commit where one is known.
+fn kernels() -> String {
+    let mut text = String::new();
+    for (name, linux) in KERNELS {
+        let _ = writeln!(text, "{name}");
+        for (what, version, source) in linux.changes() {
+            let line = format!("{what} ({version}: {source})");
+            let _ = writeln!(text, "{}", indented(&line, "  ", "    "));
+        }
     }
     text
 }

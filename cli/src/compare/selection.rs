@@ -92,7 +92,8 @@ pub(super) fn select(
             let is_usual = default.scale <= experiment.scale;
             let usual = overview.filter(|_| is_usual).map_or(default.scale, |overview| overview.scale);
             let kernel = choice.kernel.as_deref();
-            let kernel = kernel.map(|name| ceasefire_experiments::named("kernel", name, &KERNELS).map_err(Failure::input)).transpose()?;
+            let known = |name| ceasefire_experiments::named("kernel", name, &KERNELS).map_err(Failure::input);
+            let kernel = kernel.map(known).transpose()?;
             let plan = Plan {
                 kernel,
                 payment: settings.settle.unwrap_or(Payment::Free),
@@ -171,7 +172,12 @@ fn variants(plan: &Plan, mechanisms: &[Mechanism], choice: &Choice, settings: &S
     let threads =
         if choice.threads.is_empty() { threads } else { once(choice.threads.clone(), PartialEq::eq) };
     let chosen = once(settings.lru_drain.clone(), PartialEq::eq);
-    let lru_drains = if chosen.is_empty() { lru_drains } else { chosen };
+    let lru_drains = match (chosen.is_empty(), choice.kernel.is_some()) {
+        (false, _) => chosen,
+        // A release lists new pages at one time.
+        (true, true) => Vec::new(),
+        (true, false) => lru_drains,
+    };
     let mut plans = Vec::new();
     for lru_drain in some_or_none(lru_drains) {
         for threads in some_or_none(threads.clone()) {

@@ -46,7 +46,9 @@ impl Report {
 
     fn as_run(&self) -> Run<'_> {
         let Self { experiment, built_in, threads, lru_drain, .. } = self;
-        let (machine, altered) = (built_in.unwrap_or_default(), !self.without.is_empty());
+        // The machines were fitted without a release.
+        let altered = !self.without.is_empty() || self.kernel.is_some();
+        let machine = built_in.unwrap_or_default();
         Run { experiment, machine, threads: *threads, lru_drain: *lru_drain, altered }
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use ceasefire_memory::{AreaLocks, Config, LruDrain};
 
 /// A release of Linux.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Linux {
     /// 4.2, of BATCH-RECLAIM.
     V4_2,
@@ -20,7 +20,6 @@ pub enum Linux {
     /// 6.18.
     V6_18,
     /// 7.2, the newest.
-    #[default]
     V7_2,
 }
 
@@ -48,15 +47,25 @@ enum Does {
 
 /// Each change with the first release here that has it, the version that brought it, and the commit.
 const CHANGES: [(Does, Linux, &str, &str); 8] = [
-    (Does::ListsTogether(14), Linux::V4_2, "2.6", "include/linux/pagevec.h of 4.2"),
-    (Does::Drains(LruDrain::Eager), Linux::V4_2, "2.6", "mm/mmap.c and mm/madvise.c of 4.2"),
-    (Does::LocksAreas(AreaLocks::None), Linux::V4_2, "2.6", "mmap_sem"),
-    (Does::ListsTogether(15), Linux::V6_3, "4.16", "include/linux/pagevec.h of 6.3"),
+    (Does::ListsTogether(14), Linux::V4_2, "4.2", "include/linux/pagevec.h of 4.2"),
+    (Does::Drains(LruDrain::Eager), Linux::V4_2, "4.2", "mm/mmap.c and mm/madvise.c of 4.2"),
+    (Does::LocksAreas(AreaLocks::None), Linux::V4_2, "4.2", "mmap_sem"),
+    (Does::ListsTogether(15), Linux::V6_3, "6.3", "include/linux/pagevec.h of 6.3"),
     (Does::LocksAreas(AreaLocks::Faults), Linux::V6_9, "6.4", "0bff0aaea03e"),
     (Does::ListsTogether(31), Linux::V6_9, "6.9", "9cecde80aae0"),
     (Does::Drains(LruDrain::Batched), Linux::V6_18, "6.14", "1aa43598c03b"),
     (Does::LocksAreas(AreaLocks::Advice), Linux::V6_18, "6.17", "a6fde7add78d"),
 ];
+
+/// Sets up a memory manager as a release does. Without one it is as the numbers of the machines were fitted: every
+/// operation locks the space, and each mapping has an area and tables of its own.
+pub(crate) fn configure(linux: Option<Linux>, config: &mut Config) {
+    if let Some(linux) = linux {
+        linux.configure(config);
+    } else {
+        (config.area_locks, config.joins_areas) = (AreaLocks::None, false);
+    }
+}
 
 impl Linux {
     /// Its name on the command line, in files and in JSON.
@@ -65,7 +74,8 @@ impl Linux {
     }
 
     /// Sets up a memory manager as this release does.
-    pub(crate) fn configure(self, config: &mut Config) {
+    fn configure(self, config: &mut Config) {
+        config.joins_areas = true;
         for (does, ..) in CHANGES.iter().filter(|(_, since, ..)| *since <= self) {
             match *does {
                 Does::ListsTogether(pages) => config.lru_batch = pages,
@@ -77,11 +87,12 @@ impl Linux {
 
     /// When it lists new pages before an unmap.
     pub(crate) fn drain(self) -> LruDrain {
-        let drains = CHANGES.iter().filter(|(_, since, ..)| *since <= self).filter_map(|(does, ..)| match does {
+        let newest = CHANGES.iter().rev().filter(|(_, since, ..)| *since <= self);
+        let mut drains = newest.filter_map(|(does, ..)| match does {
             Does::Drains(drain) => Some(*drain),
             _ => None,
         });
-        drains.last().unwrap_or_default()
+        drains.next().unwrap_or_default()
     }
 
     /// What this release changed since the one before in the list, each with the version and the commit.
@@ -106,6 +117,40 @@ impl fmt::Display for Does {
             Self::LocksAreas(AreaLocks::None) => f.write_str("faults lock the space"),
             Self::LocksAreas(AreaLocks::Faults) => f.write_str("faults lock the area"),
             Self::LocksAreas(AreaLocks::Advice) => f.write_str("madvise locks the area"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ceasefire::Schedule;
+    use ceasefire_memory::NodeLayout;
+
+    use super::*;
+
+    #[test]
+    fn each_release_has_the_changes_of_those_before_it() {
+        let of = |linux: Option<Linux>| {
+            let mut config = Config::new(vec![NodeLayout::new(512)], 1, Schedule::Batched);
+            configure(linux, &mut config);
+            (config.lru_batch, config.lru_drain, config.area_locks, config.joins_areas)
+        };
+        let all = KERNELS.map(|(_, linux)| of(Some(linux)));
+        assert_eq!(all[0], (14, LruDrain::Eager, AreaLocks::None, true));
+        assert_eq!(all[1], (15, LruDrain::Eager, AreaLocks::None, true));
+        assert_eq!(all[4], (31, LruDrain::Eager, AreaLocks::Faults, true));
+        assert_eq!(all[5], (31, LruDrain::Batched, AreaLocks::Advice, true));
+        assert_eq!((all[2], all[3], all[6]), (all[4], all[4], all[5]));
+        assert_eq!(of(None), (15, LruDrain::Batched, AreaLocks::None, false));
+        assert_eq!(KERNELS.map(|(name, linux)| linux.name() == name), [true; 7]);
+    }
+
+    #[test]
+    fn the_listing_of_new_pages_is_that_of_the_configuration() {
+        for (_, linux) in KERNELS {
+            let mut config = Config::new(vec![NodeLayout::new(512)], 1, Schedule::Batched);
+            linux.configure(&mut config);
+            assert_eq!(linux.drain(), config.lru_drain, "{linux}");
         }
     }
 }

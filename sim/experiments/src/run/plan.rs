@@ -10,7 +10,7 @@ use ceasefire_machine::{Options, TraceFormat, TraceOutput};
 use ceasefire_memory::{LruDrain, NodeId};
 
 use crate::experiment::{Experiment, Mechanism, RunError, Setup};
-use crate::linux::Linux;
+use crate::linux::{configure, Linux};
 use crate::names::{drain_name, payment_name};
 use crate::published::Influences;
 
@@ -30,7 +30,8 @@ pub struct Plan {
     pub payment: Payment,
     /// The number of threads, if the experiment lets it be chosen. `None`: the experiment's own number.
     pub threads: Option<u16>,
-    /// The release of Linux that the memory manager is like. `None`: the experiment's own.
+    /// The release of Linux that the memory manager is like. `None`: as the numbers of the machines were fitted, before
+    /// 6.4.
     pub kernel: Option<Linux>,
     /// The time at which a CPU puts its new pages on the LRU list, if the experiment lets it be chosen. `None`: that of
     /// the release.
@@ -165,26 +166,30 @@ impl Plan {
         (self.mechanism.schedule() == Schedule::Lazy).then(|| payment_name(self.payment))
     }
 
-    /// The release of Linux that the memory manager is like.
-    pub fn linux(&self) -> Linux {
-        self.kernel.unwrap_or(self.experiment.kernel)
-    }
-
     /// The name of the time at which a CPU lists its new pages, if it can be chosen.
     pub(super) fn listing(&self) -> Option<&'static str> {
-        self.experiment.sweep.map(|_| drain_name(self.lru_drain.unwrap_or(self.linux().drain())))
+        self.experiment.sweep.map(|_| drain_name(self.drain()))
+    }
+
+    /// The time at which a CPU lists its new pages.
+    fn drain(&self) -> LruDrain {
+        self.lru_drain.or(self.kernel.map(Linux::drain)).unwrap_or_default()
     }
 
     /// Opens the trace and fills in all defaults.
     pub(super) fn setup(&self) -> Result<Setup, RunError> {
-        let linux = self.linux();
+        let kernel = self.kernel;
+        let mut machine = self.machine.clone();
+        if kernel.is_some() {
+            machine.contention.guarded_of_table = 0;
+        }
         Ok(Setup {
-            machine: self.machine.clone(),
+            machine,
             scale: self.scale,
             seed: self.seed,
             threads: self.chosen_threads(),
-            kernel: self.linux(),
-            lru_drain: self.lru_drain,
+            kernel,
+            lru_drain: self.drain(),
             nodes: self.nodes()?,
             contents: self.keeps_contents(),
             options: Options {
@@ -195,7 +200,7 @@ impl Plan {
                 payment: self.payment,
                 broadcast: self.mechanism.broadcasts(),
                 seed: self.seed,
-                configure: Box::new(move |config| linux.configure(config)),
+                configure: Box::new(move |config| configure(kernel, config)),
                 ..Options::new(self.mechanism.schedule())
             },
         })
@@ -234,7 +239,7 @@ impl Plan {
             ("mechanism", Some(self.mechanism.name().to_owned())),
             ("settle", self.settle().map(str::to_owned)),
             ("threads", self.threads.map(|threads| threads.to_string())),
-            ("kernel", Some(self.linux().name().to_owned())),
+            ("kernel", self.kernel.map(|kernel| kernel.name().to_owned())),
             ("lru_drain", self.listing().map(str::to_owned)),
             ("scale", Some(self.scale.to_string())),
             ("seed", Some(self.seed.to_string())),

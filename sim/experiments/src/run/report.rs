@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::plan::Plan;
 use super::used::is_used;
 use crate::experiment::{Finished, Mechanism};
+use crate::linux::Linux;
 use crate::measurement::{Atomic, Latency, PerProcess, Series, Time};
 use crate::published::{Comparison, Influences};
 
@@ -65,8 +66,9 @@ pub struct Report {
     /// The way in which debts are settled under `lazy` and `all`: `free` or `demand`. `None`, in JSON `null`, under the
     /// other mechanisms.
     pub settle: Option<&'static str>,
-    /// The release of Linux that the memory manager was like.
-    pub kernel: &'static str,
+    /// The release of Linux that the memory manager was like. `None`, in JSON `null`: as the numbers of the machines were
+    /// fitted, before 6.4.
+    pub kernel: Option<&'static str>,
     /// The time at which a CPU lists its new pages: `eager` or `batched`. `None`, in JSON `null`, if it cannot be
     /// chosen.
     pub lru_drain: Option<&'static str>,
@@ -223,7 +225,7 @@ impl Report {
             threads: starts.len(),
             mechanism: plan.mechanism.name(),
             settle: plan.settle(),
-            kernel: plan.linux().name(),
+            kernel: plan.kernel.map(Linux::name),
             lru_drain: plan.listing(),
             elapsed_s,
             user_s: sum(&mut programs().map(|thread| thread.user)),

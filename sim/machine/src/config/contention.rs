@@ -20,6 +20,10 @@ pub struct Contention {
     pub shared: u32,
     /// Lines of the guarded data that move to the new holder too, such as the head of a list.
     pub guarded: u32,
+    /// The same for the lock of a page table, whose entries lie on other lines where other threads use them. The machine
+    /// files' numbers were fitted with as many as [`Contention::guarded`].
+    #[serde(skip)]
+    pub guarded_of_table: u32,
     /// Lines that move to the sender of a flush, for each request that it puts into a queue.
     pub enqueue: u32,
     /// Lines that move to the target of a flush, for each request.
@@ -31,7 +35,7 @@ pub struct Contention {
 impl Default for Contention {
     /// One line, once. All other transfers are part of the cost of the work.
     fn default() -> Self {
-        Self { hand_over: 1, shared: 1, guarded: 0, enqueue: 1, request: 1, wake: 0 }
+        Self { hand_over: 1, shared: 1, guarded: 0, guarded_of_table: 0, enqueue: 1, request: 1, wake: 0 }
     }
 }
 
@@ -46,7 +50,7 @@ impl Contention {
         let (enqueue, request) = (count("enqueue", "lines", 1)?, count("request", "lines", 1)?);
         let wake = TIME.read(section.take("wake")?, sources)?;
         section.finish()?;
-        Ok(Self { hand_over, shared, guarded, enqueue, request, wake })
+        Ok(Self { hand_over, shared, guarded, guarded_of_table: guarded, enqueue, request, wake })
     }
 }
 
@@ -80,8 +84,15 @@ mod tests {
                 })
                 .join("\n")
         };
-        let expected =
-            Contention { hand_over: 4, shared: 2, guarded: 3, enqueue: 6, request: 5, wake: 7_000 };
+        let expected = Contention {
+            hand_over: 4,
+            shared: 2,
+            guarded: 3,
+            guarded_of_table: 3,
+            enqueue: 6,
+            request: 5,
+            wake: 7_000,
+        };
         assert_eq!(read(&lines(4, 3)), Ok((expected, 6)));
         assert!(read(&lines(4, 0)).is_ok_and(|(contention, _)| contention.guarded == 0));
         assert!(read(&lines(0, 3)).is_err() && read(&lines(4, 65)).is_err());

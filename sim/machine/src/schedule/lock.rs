@@ -104,11 +104,10 @@ impl Turnstile {
         }
     }
 
-    /// The lines of guarded data that move to a new holder. Those of a table do not: each entry is used by one CPU, and
-    /// entries of others lie on other lines.
+    /// The lines of guarded data that move to a new holder.
     fn guards(&self, contention: &Contention) -> u32 {
         if self.class.rank == TABLE.rank {
-            0
+            contention.guarded_of_table
         } else {
             contention.guarded
         }
