@@ -625,4 +625,38 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         }),
         ..PLAIN
     },
+    Scenario {
+        name: "M21-store-beside-discard",
+        source: "Linux, madvise(DONTNEED) under the lock of a VMA",
+        guards: &[(&[unguarded(Guard::Mark)], &[R7])],
+        manager: Some(Managing {
+            programs: &[
+                |manager| {
+                    manager.await_flag(0);
+                    (0..2).for_each(|_| manager.discard(&manager.space(0), manager.at(0), 1));
+                    manager.end();
+                },
+                stores,
+                |manager| loads(manager, 0),
+            ],
+            ..PLAYED
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M22-fault-beside-munmap",
+        source: "Linux, per-VMA locks: 0bff0aaea03e",
+        guards: &[(&[unguarded(Guard::StillOpen)], &[R2, R3]), (&[unguarded(Guard::Close)], &[R2, R3])],
+        manager: Some(Managing {
+            programs: &[unmaps, |manager| {
+                let space = manager.space(0);
+                manager.run(&space);
+                manager.set_flag(0);
+                manager.until_over(|| manager.store(manager.at(1)));
+                manager.leave();
+            }],
+            ..PLAYED
+        }),
+        ..PLAIN
+    },
 ];

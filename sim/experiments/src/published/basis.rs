@@ -67,7 +67,7 @@ impl Basis {
             Self::Partly => "parameters were fitted to one of its two sides.",
             Self::Fitted => "parameters were fitted to both sides, so it is not a prediction.",
             Self::Unmodelled => "the model lacks the cause of it and is known not to predict it.",
-            Self::Altered => "effects were left out of the model, so it is neither fitted nor predicted.",
+            Self::Altered => "effects were left out of the model, or it has the locks of another Linux than where it was fitted: the ratio is neither fitted nor predicted.",
         }
     }
 }
@@ -144,7 +144,7 @@ pub(crate) struct Run<'a> {
     pub(crate) machine: &'a str,
     pub(crate) threads: usize,
     pub(crate) lru_drain: Option<&'a str>,
-    /// Whether effects were left out of the model.
+    /// Whether effects were left out of the model, or a release of Linux was chosen.
     pub(crate) altered: bool,
 }
 
