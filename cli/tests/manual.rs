@@ -89,6 +89,7 @@ fn compare_has_few_options() {
             "html",
             "jobs",
             "json",
+            "kernel",
             "machine",
             "mechanism",
             "quiet",
