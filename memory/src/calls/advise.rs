@@ -98,7 +98,7 @@ impl<P: Machine> Memory<P> {
                 check(None, areas.overlapping(range), locked)?;
             }
             self.drain_before_unmap();
-            let mut room = areas.room(&ranges);
+            let mut room = areas.room(&ranges, true);
             let gather = areas.gather(&self.engine, &mut room, true, |held| self.release(held));
             let parts = ranges.iter().flat_map(|&(start, end)| {
                 areas.overlapping((start, end)).map(move |area| (start.max(area.start), end.min(area.end)))
@@ -140,7 +140,7 @@ impl<P: Machine> Memory<P> {
                 let refused = |area: &Area| not_anonymous(area).or_else(|| locked(area));
                 check(areas.hole(range), areas.overlapping(range), refused)?;
             }
-            let mut room = areas.room(&ranges);
+            let mut room = areas.room(&ranges, false);
             let gather = areas.gather(&self.engine, &mut room, false, |held| self.release(held));
             self.change_leaves(space, gather, ranges.iter().copied(), |changes, (start, end)| {
                 // A huge page keeps its bytes. That is allowed, and cheaper than a split.

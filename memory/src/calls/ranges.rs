@@ -1,8 +1,8 @@
 //! Ranges of one space that a call changes together, with one gather.
 //!
-//! One range is walked with the lock of its area held shared, or that of the space. Faults go on in the range, so each
-//! table is flushed before it is unlocked (rule R7). That is one flush for up to 512 pages. Several ranges may have few
-//! pages in each table. They are walked with the space's lock held exclusively, and one flush serves them all.
+//! One range is walked with the lock of its area held shared, or that of the space. Faults go on in the range (rule R7):
+//! a cleared entry keeps a mark until the one flush, and a table with narrowed entries is flushed before it is unlocked.
+//! Several ranges are walked with the space's lock held exclusively, and one flush serves them all.
 
 use alloc::vec::Vec;
 use core::ops::Deref;
@@ -85,14 +85,14 @@ impl<P: Machine> WalkedAreas<'_, P> {
         hole(self.all(), start, end)
     }
 
-    /// Room for as many pages of the ranges as one flush concerns.
-    pub(crate) fn room(&self, ranges: &[(u64, u64)]) -> Room {
+    /// Room for as many pages of the ranges as one flush concerns, in a gather that only `clears` or does not.
+    pub(crate) fn room(&self, ranges: &[(u64, u64)], clears: bool) -> Room {
         let pages = ranges.iter().map(|(start, end)| (end - start) / PAGE_BYTES).sum::<u64>();
         match self {
-            Self::One(..) | Self::Shared(_) => {
+            Self::One(..) | Self::Shared(_) if !clears => {
                 Room::for_pages(pages.min(PageSize::MIB_2.bytes() / PAGE_BYTES))
             }
-            Self::Closed(_) => Room::for_pages(pages),
+            _ => Room::for_pages(pages),
         }
     }
 
