@@ -117,7 +117,7 @@ pub struct Gather<'e, P: Platform, T, R: FnMut(T)> {
     /// New translations are kept out of the range until the gather ends.
     keeps: bool,
     /// What it leaves in the entries that it clears, if page-table locks are released before the flush.
-    pub(super) mark: Option<Mark>,
+    mark: Option<Mark>,
     /// Its last flush is made, and nothing changed since.
     finished: bool,
     room: Room<'e, T, R>,
@@ -178,10 +178,19 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
         self.keeps
     }
 
+    /// The mark that it leaves, if [`Gather::marking`] made it and page-table locks may be released before its flush.
+    pub fn mark(&self) -> Option<Mark> {
+        self.mark
+    }
+
+    /// Whether it flushes before it releases each page-table lock: it neither keeps the range nor leaves marks.
+    pub fn flushes_each(&self) -> bool {
+        !self.keeps && self.mark.is_none()
+    }
+
     /// Changes translations under a page-table lock under which the space was settled.
     ///
-    /// Dropping the changes releases the lock. It flushes first, unless the gather [keeps](Gather::keeping) the range or
-    /// leaves [marks](Gather::marking).
+    /// Dropping the changes releases the lock. It flushes first if the gather [does so](Gather::flushes_each).
     pub fn under<G: TableGuard<P>>(&mut self, lock: Settled<G>) -> Changes<'_, 'e, P, T, R, G> {
         Changes { gather: self, lock }
     }
@@ -404,8 +413,7 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Deref for Changes<'_, '_, P,
 impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Drop for Changes<'_, '_, P, T, R, G> {
     fn drop(&mut self) {
         // R7: before the lock, which is a field, is released.
-        let is_kept = self.gather.keeps || self.gather.mark.is_some();
-        if !is_kept && self.gather.engine.guarded(Guard::UnlockFlush) {
+        if self.gather.flushes_each() && self.gather.engine.guarded(Guard::UnlockFlush) {
             self.gather.flush();
         }
     }

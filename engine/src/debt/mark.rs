@@ -4,7 +4,6 @@
 //! that another of its threads is giving back. If not, the fault flushes the address itself before it puts a new
 //! translation there (R7).
 
-use super::gather::Gather;
 use crate::cpu_set::CpuId;
 use crate::platform::Platform;
 use crate::primitive::{AtomicU32, Ordering};
@@ -82,14 +81,6 @@ impl<P: Platform> Engine<P> {
         let Some(cpu) = mark.cpu() else { return true };
         let number = self.platform().cpu(cpu).marking.0.load(Ordering::Acquire);
         Mark::new(cpu, number) != mark
-    }
-}
-
-impl<P: Platform, T, R: FnMut(T)> Gather<'_, P, T, R> {
-    /// The mark that it leaves, if [`Gather::marking`] made it and its page-table locks may be released before its
-    /// flush.
-    pub fn mark(&self) -> Option<Mark> {
-        self.mark
     }
 }
 

@@ -158,9 +158,7 @@ impl<P: Machine> Memory<P> {
         let mut open = Some(gather);
         for part in parts {
             self.for_each_leaf(space, part, |leaf, (start, end)| {
-                if let Some(gather) =
-                    open.take_if(|gather| !gather.keeps() && gather.mark().is_none() && Some(end) == last)
-                {
+                if let Some(gather) = open.take_if(|gather| gather.flushes_each() && Some(end) == last) {
                     gather.finish_under(leaf, |changes| change(changes, (start, end)));
                 } else if let Some(gather) = &mut open {
                     change(&mut gather.under(leaf), (start, end));

@@ -92,37 +92,9 @@ impl<P: Machine> Deref for SharedAreas<'_, P> {
 }
 
 /// The areas of a space, locked exclusively. Those that are open may be used meanwhile, so none of them is changed.
-/// Dropping it opens what was added.
 pub(crate) struct ExclusiveAreas<'m, P: Machine> {
-    platform: &'m P,
     space: &'m SpaceHandle<P>,
     life: <P::RwLock<Life> as RwLock<Life, P>>::Write<'m>,
-    /// The ranges in which areas are to be opened.
-    changed: Vec<(u64, u64)>,
-}
-
-impl<'m, P: Machine> ExclusiveAreas<'m, P> {
-    /// Closes the areas that overlap or touch the ranges, which are going to be changed. With `waits`, no other task
-    /// uses them from now on.
-    pub(crate) fn close(mut self, ranges: &[(u64, u64)], waits: bool) -> ClosedAreas<'m, P> {
-        self.changed.extend_from_slice(ranges);
-        if let Some(open) = &self.space.open {
-            for &range in ranges {
-                open.close(self.platform, range, waits);
-            }
-        }
-        ClosedAreas(self)
-    }
-}
-
-impl<P: Machine> Drop for ExclusiveAreas<'_, P> {
-    fn drop(&mut self) {
-        if let Some(open) = &self.space.open {
-            for &range in &self.changed {
-                open.open(self.platform, &self.life.areas, range);
-            }
-        }
-    }
 }
 
 impl<P: Machine> Deref for ExclusiveAreas<'_, P> {
@@ -134,13 +106,27 @@ impl<P: Machine> Deref for ExclusiveAreas<'_, P> {
 }
 
 /// The areas of a space, locked exclusively, those in some ranges closed. While this lives, no fault and no other call
-/// installs a translation in these ranges, and the areas there may be changed.
-pub(crate) struct ClosedAreas<'m, P: Machine>(ExclusiveAreas<'m, P>);
+/// installs a translation in these ranges, and the areas there may be changed. Dropping it opens what is there then.
+pub(crate) struct ClosedAreas<'m, P: Machine> {
+    platform: &'m P,
+    areas: ExclusiveAreas<'m, P>,
+    closed: Vec<(u64, u64)>,
+}
 
 impl<P: Machine> ClosedAreas<'_, P> {
     /// The space ends: no task locks its areas from now on.
     pub(crate) fn end(&mut self) {
-        self.0.life.ended = true;
+        self.areas.life.ended = true;
+    }
+}
+
+impl<P: Machine> Drop for ClosedAreas<'_, P> {
+    fn drop(&mut self) {
+        if let Some(open) = &self.areas.space.open {
+            for &range in &self.closed {
+                open.open(self.platform, &self.areas, range);
+            }
+        }
     }
 }
 
@@ -149,7 +135,7 @@ impl<P: Machine> ClosedAreas<'_, P> {
 #[allow(unsafe_code)]
 unsafe impl<P: Machine> RangeGuard<P> for ClosedAreas<'_, P> {
     fn space(&self) -> &SpaceHandle<P> {
-        self.0.space
+        self.areas.space
     }
 }
 
@@ -157,13 +143,13 @@ impl<P: Machine> Deref for ClosedAreas<'_, P> {
     type Target = Areas;
 
     fn deref(&self) -> &Areas {
-        &self.0
+        &self.areas
     }
 }
 
 impl<P: Machine> DerefMut for ClosedAreas<'_, P> {
     fn deref_mut(&mut self) -> &mut Areas {
-        &mut self.0.life.areas
+        &mut self.areas.life.areas
     }
 }
 
@@ -179,7 +165,7 @@ impl<P: Machine> SpaceHandle<P> {
     pub(crate) fn lock_areas<'m>(&'m self, platform: &'m P) -> Result<ExclusiveAreas<'m, P>, Ended> {
         let life = self.life.write(platform);
         life.check()?;
-        Ok(ExclusiveAreas { platform, space: self, life, changed: Vec::new() })
+        Ok(ExclusiveAreas { space: self, life })
     }
 }
 
@@ -207,14 +193,22 @@ impl<P: Machine> Memory<P> {
         Ok(self.closed(space.lock_areas(self.platform())?, ranges))
     }
 
-    /// Closes the areas in the ranges.
+    /// Closes the areas that overlap or touch the ranges, which are going to be changed.
     pub(crate) fn closed<'m>(
-        &self,
+        &'m self,
         areas: ExclusiveAreas<'m, P>,
         ranges: &[(u64, u64)],
     ) -> ClosedAreas<'m, P> {
-        // R7
-        areas.close(ranges, self.guarded(Guard::Close))
+        let platform = self.platform();
+        let mut closed = Vec::new();
+        if let Some(open) = &areas.space.open {
+            closed.extend_from_slice(ranges);
+            for &range in ranges {
+                // R7
+                open.close(platform, range, self.guarded(Guard::Close));
+            }
+        }
+        ClosedAreas { platform, areas, closed }
     }
 }
 
