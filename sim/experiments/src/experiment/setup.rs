@@ -2,10 +2,9 @@
 
 use ceasefire_machine::config::Machine;
 use ceasefire_machine::Options;
-use ceasefire_memory::{LruDrain, NodeId};
+use ceasefire_memory::NodeId;
 
 use super::error::RunError;
-use crate::linux::Linux;
 
 /// The settings of one run, all defaults filled in.
 pub(crate) struct Setup {
@@ -17,10 +16,6 @@ pub(crate) struct Setup {
     pub(crate) seed: u64,
     /// The number of threads, if it can be chosen.
     pub(crate) threads: u16,
-    /// The release of Linux that the memory manager is like, if one was chosen.
-    pub(crate) kernel: Option<Linux>,
-    /// The time at which a CPU lists its new pages.
-    pub(crate) lru_drain: LruDrain,
     /// The nodes that the experiment uses: as many as it needs, the first ones with CPUs.
     pub(crate) nodes: Vec<NodeId>,
     /// Whether frames keep their bytes and every load is compared with the expected value.

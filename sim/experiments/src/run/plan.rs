@@ -178,7 +178,7 @@ impl Plan {
 
     /// Opens the trace and fills in all defaults.
     pub(super) fn setup(&self) -> Result<Setup, RunError> {
-        let kernel = self.kernel;
+        let (kernel, drain) = (self.kernel, self.drain());
         let mut machine = self.machine.clone();
         if kernel.is_some() {
             machine.contention.guarded_of_table = 0;
@@ -188,8 +188,6 @@ impl Plan {
             scale: self.scale,
             seed: self.seed,
             threads: self.chosen_threads(),
-            kernel,
-            lru_drain: self.drain(),
             nodes: self.nodes()?,
             contents: self.keeps_contents(),
             options: Options {
@@ -200,7 +198,10 @@ impl Plan {
                 payment: self.payment,
                 broadcast: self.mechanism.broadcasts(),
                 seed: self.seed,
-                configure: Box::new(move |config| configure(kernel, config)),
+                configure: Box::new(move |config| {
+                    configure(kernel, config);
+                    config.lru_drain = drain;
+                }),
                 ..Options::new(self.mechanism.schedule())
             },
         })

@@ -17,7 +17,6 @@ use super::read::host;
 use super::tally::Tally;
 use super::thread::{Cursor, Run, Thread};
 use crate::experiment::{Finished, RunError, Setup, Started};
-use crate::linux;
 use crate::measurement::PerProcess;
 use crate::workloads::Random;
 
@@ -46,17 +45,14 @@ pub(super) fn start(workload: &'static Workload, setup: Setup) -> Result<Started
     let machine = machine(workload, &setup.machine, setup.scale).map_err(RunError::Machine)?;
     let layout =
         Layout::new(workload, &machine.topology, setup.threads.into()).map_err(RunError::Workload)?;
-    let (kernel, release, drain) = (workload.kernel, setup.kernel, setup.lru_drain);
+    let (kernel, chosen) = (workload.kernel, setup.options.configure);
     let configure = move |config: &mut Config| {
-        linux::configure(release, config);
-        config.lru_drain = drain;
         let set = |value: Option<u32>, to: &mut u32| *to = value.unwrap_or(*to);
         set(kernel.read_ahead, &mut config.read_ahead);
         set(kernel.fault_around, &mut config.fault_around);
-        // It is that of the kernel of the file's paper.
-        if let Some(count) = kernel.lru_batch.filter(|_| release.is_none()) {
-            config.lru_batch = count as usize;
-        }
+        config.lru_batch = kernel.lru_batch.map_or(config.lru_batch, |count| count as usize);
+        // Last: the file's batch is that of its paper's kernel, and another may be chosen.
+        chosen(config);
     };
     let simulation = Simulation::new(&machine, Options { configure: Box::new(configure), ..setup.options })?;
     let scaled = |time: u64| (time as f64 * setup.scale) as u64;
