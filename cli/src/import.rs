@@ -34,9 +34,8 @@ pub(crate) fn run(arguments: &ImportArguments) -> Done {
     }
     let unreadable = |path: &Path, error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
     let opened = |path: &Path| File::open(path).map(BufReader::new).map_err(|error| unreadable(path, error));
-    let files = files(file)?;
-    let [first, others @ ..] = &files[..] else { return Ok(()) };
-    let from = opened(first)?;
+    let (first, others) = files(file)?;
+    let from = opened(&first)?;
     let others = others.iter().map(|path| opened(path)).collect::<Result<_, _>>()?;
     let given =
         kallsyms.as_deref().map(|path| fs::read_to_string(path).map_err(|error| unreadable(path, error)));
@@ -81,10 +80,11 @@ pub(crate) fn run(arguments: &ImportArguments) -> Done {
     Failure::both(traced, text::write(json, value, words))
 }
 
-/// The files of what is to be imported, at least one. perf record makes a directory where it has more, which it numbers.
-fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// The file that is to be imported, and those beside it. perf record makes a directory where it has more, which it
+/// numbers.
+fn files(path: &Path) -> Result<(PathBuf, Vec<PathBuf>), Failure> {
     if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
+        return Ok((path.to_owned(), Vec::new()));
     }
     let listed = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let listed = listed.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
@@ -92,12 +92,12 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let numbered =
         listed.iter().filter_map(|entry| number(&entry.file_name())).max().map_or(1, |last| last + 1);
     // Without any, `data.0` is missed.
-    let names = iter::once("data".to_owned()).chain((0..numbered).map(|number| format!("data.{number}")));
-    let files: Vec<PathBuf> = names.map(|name| path.join(name)).collect();
-    match files.iter().find(|file| !file.is_file()) {
+    let first = path.join("data");
+    let others: Vec<PathBuf> = (0..numbered).map(|number| path.join(format!("data.{number}"))).collect();
+    match iter::once(&first).chain(&others).find(|file| !file.is_file()) {
         Some(absent) => {
             Err(Failure::Input(format!("{}: perf record's directory lacks this file", absent.display())))
         }
-        None => Ok(files),
+        None => Ok((first, others)),
     }
 }

@@ -60,6 +60,8 @@ pub(super) fn select(
         once(found.concat(), |a, b| a.name == b.name)
     };
     let chosen = mechanisms(&choice.mechanism)?;
+    let known = |name: &str| ceasefire_experiments::named("kernel", name, &KERNELS).map_err(Failure::input);
+    let kernel = choice.kernel.as_deref().map(known).transpose()?;
     let named = !arguments.experiments.is_empty();
     let available = available_memory();
     let (mut plans, mut skipped) = (Vec::new(), Vec::new());
@@ -91,9 +93,6 @@ pub(super) fn select(
             // A small machine may need more than the experiment's own scale.
             let is_usual = default.scale <= experiment.scale;
             let usual = overview.filter(|_| is_usual).map_or(default.scale, |overview| overview.scale);
-            let kernel = choice.kernel.as_deref();
-            let known = |name| ceasefire_experiments::named("kernel", name, &KERNELS).map_err(Failure::input);
-            let kernel = kernel.map(known).transpose()?;
             let plan = Plan {
                 kernel,
                 payment: settings.settle.unwrap_or(Payment::Free),
@@ -172,11 +171,13 @@ fn variants(plan: &Plan, mechanisms: &[Mechanism], choice: &Choice, settings: &S
     let threads =
         if choice.threads.is_empty() { threads } else { once(choice.threads.clone(), PartialEq::eq) };
     let chosen = once(settings.lru_drain.clone(), PartialEq::eq);
-    let lru_drains = match (chosen.is_empty(), choice.kernel.is_some()) {
-        (false, _) => chosen,
+    let lru_drains = if !chosen.is_empty() {
+        chosen
+    } else if plan.kernel.is_some() {
         // A release lists new pages at one time.
-        (true, true) => Vec::new(),
-        (true, false) => lru_drains,
+        Vec::new()
+    } else {
+        lru_drains
     };
     let mut plans = Vec::new();
     for lru_drain in some_or_none(lru_drains) {
