@@ -23,7 +23,7 @@ pub enum Event<'a> {
         /// The block.
         block: Block,
     },
-    /// A translation is now visible.
+    /// A translation is about to be visible. No CPU holds another one of this page.
     Installed {
         /// The space that it belongs to.
         space: &'a AddressSpace,

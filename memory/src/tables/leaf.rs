@@ -106,11 +106,12 @@ impl<P: Machine> Leaf<'_, P> {
         );
         let root = self.space.coherence().root();
         self.memory.ask_shadow(|shadow| shadow.installs(root, address, self.size, entry.frame()));
-        self.table.set(self.index(address), entry);
         let platform = self.memory.platform();
         platform.work(Work::Map, 1);
-        let (space, address) = (self.space.coherence(), address & !(self.size.bytes() - 1));
-        platform.observe(Event::Installed { space, address, frame: entry.frame(), size: self.size });
+        let (space, start) = (self.space.coherence(), address & !(self.size.bytes() - 1));
+        // Before a CPU can see it: who observes must know every translation that a CPU uses.
+        platform.observe(Event::Installed { space, address: start, frame: entry.frame(), size: self.size });
+        self.table.set(self.index(address), entry);
     }
 
     /// Puts back an entry, present or not, that was here or elsewhere before, for the same page.
