@@ -11,12 +11,13 @@ use crate::Memory;
 ceasefire::guards! {
 // ANCHOR: guards
     /// The check of the debt in a page's slot, before the page is found, brought in or changed.
-    Slot [R6] "a page is written, or swapped in, while a CPU can read an older copy"
+    Slot [R6] "a page is written, mapped or swapped in while a CPU can read an older copy"
         { memory/tests/shadow.rs: a_page_of_a_file_that_is_found_before_its_slots_debt_is_settled_is_seen,
-          a_page_that_is_swapped_in_before_its_slots_debt_is_settled_is_seen }
-    /// Fault-around passes over neighbours whose slots owe.
-    Around [R6] "fault-around maps a neighbour while a CPU can read an older copy"
-        { memory/tests/shadow.rs: a_neighbour_that_fault_around_maps_before_its_slots_debt_is_settled_is_seen }
+          a_page_that_is_swapped_in_before_its_slots_debt_is_settled_is_seen,
+          a_neighbour_that_fault_around_maps_before_its_slots_debt_is_settled_is_seen }
+    /// A task that has found a page without a lock, and holds it, looks whether it is still in its place.
+    Recheck [stores] "a program reads the page that got the frame of the page it wanted"
+        { check/adversary: M24-page-that-leaves-while-it-is-found }
     /// The flush of a mapping of a file before the file forgets the mapping.
     Unhook [R6]
         "a file is truncated and written while a CPU reads the old page through a mapping that the file has forgotten"

@@ -150,7 +150,7 @@ fn a_neighbour_that_fault_around_maps_before_its_slots_debt_is_settled_is_seen()
     for without in [
         None,
         #[cfg(ceasefire_sabotage)]
-        Some(guards::Own::Around.into()),
+        Some(guards::Own::Slot.into()),
     ] {
         let (rig, space) = machine_of(Config { read_ahead: 1, ..config(1024) }, without);
         let file = rig.memory.create_file(2 * TOGETHER as u32).unwrap();

@@ -9,7 +9,6 @@ use ceasefire::Stamp;
 use crate::address::{Block, FrameNumber, ObjectId, Store};
 use crate::frames::allocate::OutOfMemory;
 use crate::frames::frame::{Frame, LruState};
-use crate::locks::Lock;
 use crate::machine::{Event, Machine, Work};
 use crate::Memory;
 
@@ -31,6 +30,9 @@ impl<P: Machine> Memory<P> {
     pub(crate) fn cached_page(&self, file: ObjectId, index: u32) -> Result<Option<Cached>, OutOfMemory> {
         loop {
             self.platform().work(Work::CacheFind, 1);
+            if let Some(found) = self.find_in_place(&self.objects.get(file).pages, Store::File(file), index) {
+                return Ok(Some(found));
+            }
             let pages = self.settled_pages(file, index, 1);
             if index >= pages.len() {
                 return Ok(None);

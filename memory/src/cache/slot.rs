@@ -2,26 +2,59 @@
 //!
 //! A page may leave its slot, or move to another frame, lazily: without a flush, while CPUs can still read the old
 //! copy. From then on the slot owes. Before its debt is settled no page may be brought in or mapped there, no bytes may
-//! be handed to a system call, and none may change. All of that passes through this file, because there is only one way
-//! to find a page of a file or of the swap device, under the lock of its directory. So no CPU that reads an old copy is
-//! ever led to a newer one (rule R6). A store through a mapping needs no check: the debt was settled when the page was
-//! mapped, and a held page cannot begin to owe.
+//! be handed to a system call, and none may change. All of that passes through this file, because there are only two ways
+//! to find a page of a file or of the swap device: under the lock of its directory, and by a reference that is taken
+//! without it. So no CPU that reads an old copy is ever led to a newer one (rule R6). A store through a mapping needs no
+//! check: the debt was settled when the page was mapped, and a held page cannot begin to owe.
+//!
+//! Without the lock, the frame that is found may be another page by now (Linux: `filemap_get_entry`). So the task takes a
+//! reference, and looks again. A page that is held and in its place stays there: only truncation takes it out, and then
+//! all mappings of it. The debt is read after that, so it includes that of the copy which the page replaced.
 //!
 //! Settling waits for other CPUs, so the directory is unlocked meanwhile, and checked again.
 
 use ceasefire::{Owed, Stamp};
 
 use crate::address::{Block, FrameNumber, ObjectId, Store};
-use crate::locks::Lock;
 use crate::machine::{Event, Machine};
-use crate::objects::pages::Pages;
+use crate::cache::page_cache::Cached;
+use crate::objects::pages::{Directory, LockedPages};
 use crate::sabotage::Guard;
 use crate::Memory;
 
-/// A directory of pages, locked.
-pub(crate) type LockedPages<'m, P> = <<P as Machine>::Lock<Pages> as Lock<Pages, P>>::Guard<'m>;
-
 impl<P: Machine> Memory<P> {
+    /// A page of a store that is in memory and owes nothing, found without the lock of its directory. `None` says nothing:
+    /// the caller then looks under the lock.
+    pub(crate) fn find_in_place(&self, directory: &Directory<P>, store: Store, index: u32) -> Option<Cached> {
+        let mut surplus = None;
+        let found = directory.look(self.platform(), index, |place| {
+            let frame = place.frame()?;
+            if !self.frames.get(frame).try_hold() {
+                return None;
+            }
+            surplus = Some(frame);
+            // R6
+            let stays = place.frame() == Some(frame) || !self.guarded(Guard::Recheck);
+            if !stays || self.slot_owes(place.owed()) {
+                return None;
+            }
+            // For the checkers: a page that truncation has taken out since may have successors that owe.
+            if place.frame() == Some(frame) {
+                self.finds(store, index, 1);
+            }
+            surplus.take()
+        });
+        if let Some(frame) = surplus {
+            self.put(frame);
+        }
+        let frame = found?;
+        if self.frames.get(frame).arriving() {
+            self.put(frame);
+            return Some(Cached::Wait(frame));
+        }
+        Some(Cached::Here(frame))
+    }
+
     /// The pages of a file, locked, with the debts of `count` slots from `index` on settled. No lock that is held with
     /// interrupts off may be held.
     pub(crate) fn settled_pages(&self, file: ObjectId, index: u32, count: u32) -> LockedPages<'_, P> {
@@ -37,7 +70,7 @@ impl<P: Machine> Memory<P> {
         cache
     }
 
-    fn settled_slots<'m>(&'m self, pages: &'m P::Lock<Pages>, index: u32, count: u32) -> LockedPages<'m, P> {
+    fn settled_slots<'m>(&'m self, pages: &'m Directory<P>, index: u32, count: u32) -> LockedPages<'m, P> {
         loop {
             let locked = pages.lock(self.platform());
             let owed = locked.owed_within(index, count);

@@ -17,13 +17,13 @@ use crate::frames::frame::LruState;
 use crate::locks;
 use crate::locks::Lock;
 use crate::machine::{Machine, Work};
-use crate::objects::pages::Pages;
+use crate::objects::pages::Directory;
 use crate::Memory;
 
 /// The swap device.
 #[derive(Debug)]
 pub(crate) struct Swap<P: Machine> {
-    pub(crate) cache: P::Lock<Pages>,
+    pub(crate) cache: Directory<P>,
     slots: P::Lock<Slots>,
 }
 
@@ -42,7 +42,7 @@ impl<P: Machine> Swap<P> {
             free: (0..slots).rev().collect(),
         };
         Self {
-            cache: P::Lock::new(&locks::PAGES, Pages::default()),
+            cache: Directory::new(&locks::PAGES),
             slots: P::Lock::new(&locks::SWAP_SLOTS, slots),
         }
     }
@@ -192,6 +192,9 @@ impl<P: Machine> Memory<P> {
         let platform = self.platform();
         let look = || {
             platform.work(Work::CacheFind, 1);
+            if let Some(found) = self.find_in_place(&self.swap.cache, Store::Swap, slot) {
+                return Some(found);
+            }
             let cache = self.settled_slot(slot);
             Some(self.hold_cached(cache.find(slot)?))
         };

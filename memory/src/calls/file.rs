@@ -19,7 +19,7 @@ use crate::cache::page_cache::Cached;
 use crate::cache::page_lock::PageLock;
 use crate::calls::zap::{Held, Room};
 use crate::frames::allocate::OutOfMemory;
-use crate::locks::{Lock, RwLock};
+use crate::locks::RwLock;
 use crate::machine::{Event, Machine};
 use crate::objects::object::TooManyObjects;
 use crate::objects::pages::Pages;

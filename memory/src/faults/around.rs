@@ -5,9 +5,7 @@ use ceasefire::PageSize;
 use crate::address::{FrameNumber, ObjectId, Store, PAGE_BYTES};
 use crate::cache::page_cache::Cached;
 use crate::faults::fault::{Access, FaultError, Progress};
-use crate::locks::Lock;
 use crate::machine::{Machine, Work};
-use crate::sabotage::Guard;
 use crate::spaces::area::Area;
 use crate::spaces::space::SpaceHandle;
 use crate::tables::entry::Entry;
@@ -29,7 +27,6 @@ impl<P: Machine> Memory<P> {
         address: u64,
         access: Access,
     ) -> Result<Progress, FaultError> {
-        let platform = self.platform();
         let wanted = match self.cached_page(file, area.index(address))? {
             None => return Err(FaultError::BeyondEnd(address)),
             Some(Cached::Wait(frame)) => return Ok(Progress::Wait(frame)),
@@ -41,24 +38,18 @@ impl<P: Machine> Memory<P> {
         let end = (block + around).min(area.end);
         let slots = ((end - start) / PAGE_BYTES) as usize;
         let mut found = [None; MOST_AROUND];
-        {
-            let pages = self.objects.get(file).pages.lock(platform);
-            platform.work(Work::CacheFind, 1);
-            for (slot, at) in (start..end).step_by(PAGE_BYTES as usize).enumerate() {
-                if at == address {
-                    found[slot] = Some(wanted);
-                } else if let Some(frame) = pages.find(area.index(at)) {
-                    // The fault skips a neighbour that owes; the access that needs it settles the debt.
-                    // R6
-                    if self.guarded(Guard::Around) && self.slot_owes(pages.owed(area.index(at))) {
-                        continue;
-                    }
-                    self.finds(Store::File(file), area.index(at), 1);
-                    if let Cached::Here(frame) = self.hold_cached(frame) {
-                        found[slot] = Some(frame);
-                    }
+        let directory = &self.objects.get(file).pages;
+        self.platform().work(Work::CacheFind, 1);
+        for (slot, at) in (start..end).step_by(PAGE_BYTES as usize).enumerate() {
+            found[slot] = if at == address {
+                Some(wanted)
+            } else {
+                // A neighbour that owes is skipped; the access that needs it settles the debt.
+                match self.find_in_place(directory, Store::File(file), area.index(at)) {
+                    Some(Cached::Here(page)) => Some(page),
+                    _ => None,
                 }
-            }
+            };
         }
         let mut wait = None;
         {

@@ -15,7 +15,7 @@ use crate::locks;
 use crate::locks::{Lock, LockClass, RwLock};
 use crate::machine::Machine;
 use crate::objects::mapper::Mappers;
-use crate::objects::pages::Pages;
+use crate::objects::pages::{Directory, Pages};
 
 /// All objects are in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl core::error::Error for TooManyObjects {}
 #[derive(Debug)]
 pub(crate) struct Object<P: Machine> {
     /// The pages of a file. Anonymous memory keeps none here.
-    pub(crate) pages: P::Lock<Pages>,
+    pub(crate) pages: Directory<P>,
     pub(crate) mappers: P::RwLock<Mappers<P>>,
 }
 
@@ -50,7 +50,7 @@ struct Slots<P: Machine> {
 impl<P: Machine> Slots<P> {
     fn new(count: usize, mappers: &'static LockClass) -> Self {
         let object = |_| Object {
-            pages: P::Lock::new(&locks::PAGES, Pages::default()),
+            pages: Directory::new(&locks::PAGES),
             mappers: P::RwLock::new(mappers, Mappers::new()),
         };
         Self {
@@ -93,7 +93,7 @@ impl<P: Machine> Objects<P> {
 
     pub(crate) fn create_file(&self, platform: &P, pages: Pages) -> Result<ObjectId, TooManyObjects> {
         let id = ObjectId::new(self.files.take(platform)?);
-        *self.get(id).pages.lock(platform) = pages;
+        self.get(id).pages.reset(platform, pages);
         Ok(id)
     }
 
@@ -104,7 +104,7 @@ impl<P: Machine> Objects<P> {
     /// Ends an object that no space maps.
     pub(crate) fn destroy(&self, platform: &P, id: ObjectId) {
         if !id.is_anonymous() {
-            *self.get(id).pages.lock(platform) = Pages::default();
+            self.get(id).pages.reset(platform, Pages::default());
         }
         self.of(id).free.lock(platform).push(id.get());
     }

@@ -1,59 +1,179 @@
 //! The pages of a file that are in memory, and those that its device holds.
 //!
-//! The directory has two levels and chunks of 64 neighbouring pages. A chunk exists only where it differs from the
-//! initial state: of a new file the device holds either nothing or everything. A page that is in neither place is a
-//! hole, and reads as zeros. The swap device uses the same directory for its slots.
+//! The directory is a tree of chunks of 64 neighbouring pages. A chunk exists only where it differs from the initial
+//! state: of a new file the device holds either nothing or everything. A page that is in neither place is a hole, and
+//! reads as zeros. The swap device uses the same directory for its slots.
 //!
 //! A page may leave its place, or move to another frame, while CPUs can still read the old one. Then its chunk keeps
 //! the stamp of that debt, and no place in the chunk is used before the debt is settled (`slot`). One stamp serves 64
 //! pages, so a task may pay for the debt of a neighbour. That is rare, because the pages used next are far from those
 //! evicted last. A chunk with no other information is kept until its stamp is settled. Such chunks wait in a line,
 //! oldest first, so there are never more of them than were emptied within the time that a debt may stand.
+//!
+//! Whoever changes the directory holds its lock. A page that is there is found without it: the tree is published, and
+//! frames and stamps are read as they change (`lookup`).
 
-use alloc::boxed::Box;
+use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
 
 use ceasefire::Stamp;
 
 use crate::address::{FrameNumber, PAGE_BYTES};
+use crate::locks::{Lock, LockClass, Rcu};
+use crate::machine::Machine;
+use crate::objects::tree::Tree;
 
 const CHUNK: usize = 64;
 const ABSENT: u32 = u32::MAX;
 
-/// 64 neighbouring pages.
+/// 64 neighbouring pages. Only the holder of the directory's lock changes them.
 #[derive(Debug)]
 struct Chunk {
-    present: u32,
-    frames: [u32; CHUNK],
-    /// A bit for each page that the device holds.
-    stored: u64,
+    frames: [AtomicU32; CHUNK],
     /// The time until which CPUs may read older copies of some of the pages.
-    owed: Stamp,
+    owed: AtomicU64,
+    /// How many of the pages are in memory.
+    present: AtomicU32,
+    /// A bit for each page that the device holds.
+    stored: AtomicU64,
     /// The chunk stands in the line. It does so only once, so the line is never longer than there are chunks.
-    in_line: bool,
+    in_line: AtomicBool,
 }
 
 impl Chunk {
-    const EMPTY: Self =
-        Self { present: 0, frames: [ABSENT; CHUNK], stored: 0, owed: Stamp::SETTLED, in_line: false };
+    fn new(stored: u64) -> Self {
+        Self {
+            frames: [const { AtomicU32::new(ABSENT) }; CHUNK],
+            owed: AtomicU64::new(Stamp::SETTLED.get()),
+            present: AtomicU32::new(0),
+            stored: AtomicU64::new(stored),
+            in_line: AtomicBool::new(false),
+        }
+    }
+
+    fn frame(&self, index: u32) -> Option<FrameNumber> {
+        let frame = self.frames[slot(index)].load(Ordering::Acquire);
+        (frame != ABSENT).then_some(FrameNumber::new(frame))
+    }
+
+    fn set_frame(&self, index: u32, frame: u32) {
+        self.frames[slot(index)].store(frame, Ordering::Release);
+    }
+
+    fn owed(&self) -> Stamp {
+        Stamp::stored(self.owed.load(Ordering::Relaxed))
+    }
+
+    fn is_stored(&self, index: u32) -> bool {
+        self.stored.load(Ordering::Relaxed) >> slot(index) & 1 != 0
+    }
 
     /// Whether the chunk has no information beyond the initial state, in which the device holds the pages in `stored`.
-    const fn is_as_at_first(&self, stored: u64) -> bool {
-        self.present == 0 && self.stored == stored
+    fn is_as_at_first(&self, stored: u64) -> bool {
+        self.present.load(Ordering::Relaxed) == 0 && self.stored.load(Ordering::Relaxed) == stored
     }
 }
 
-/// Neighbouring chunks behind one pointer.
-const GROUP: usize = 1024;
+/// The key of a page's chunk in the tree.
+fn key(index: u32) -> u32 {
+    index / CHUNK as u32
+}
 
-type Group = [Option<Box<Chunk>>; GROUP];
+/// The place of a page in its chunk.
+fn slot(index: u32) -> usize {
+    index as usize % CHUNK
+}
+
+/// The place of a page, read while others change it.
+pub(crate) struct Shown<'a> {
+    chunk: &'a Chunk,
+    index: u32,
+}
+
+impl Shown<'_> {
+    /// The page's frame now.
+    pub(crate) fn frame(&self) -> Option<FrameNumber> {
+        self.chunk.frame(self.index)
+    }
+
+    /// The stamp until which CPUs may read older copies of the page, or of a neighbour. It includes the copy in whose
+    /// place a frame came that was read before this.
+    pub(crate) fn owed(&self) -> Stamp {
+        self.chunk.owed()
+    }
+}
 
 /// The pages of an object that are in memory.
+#[derive(Debug)]
+pub(crate) struct Directory<P: Machine> {
+    pages: P::Lock<Pages>,
+    shown: P::Rcu<Tree<Chunk>>,
+}
+
+impl<P: Machine> Directory<P> {
+    pub(crate) fn new(class: &'static LockClass) -> Self {
+        Self { pages: P::Lock::new(class, Pages::default()), shown: P::Rcu::new(Tree::default()) }
+    }
+
+    pub(crate) fn lock<'m>(&'m self, platform: &'m P) -> LockedPages<'m, P> {
+        LockedPages { shown: &self.shown, platform, pages: self.pages.lock(platform) }
+    }
+
+    /// Replaces all that is known, for another object.
+    pub(crate) fn reset(&self, platform: &P, pages: Pages) {
+        *self.lock(platform) = Pages { reshaped: true, ..pages };
+    }
+
+    /// Calls `body` with the place of a page, without the lock; `None` if nothing is known there. `body` must not sleep,
+    /// and takes no lock.
+    pub(crate) fn look<R>(
+        &self,
+        platform: &P,
+        index: u32,
+        body: impl FnOnce(&Shown<'_>) -> Option<R>,
+    ) -> Option<R> {
+        self.shown.read(platform, |tree| body(&Shown { chunk: tree.get(key(index))?, index }))
+    }
+}
+
+/// A locked directory. What is new in it is published before it is unlocked.
+pub(crate) struct LockedPages<'m, P: Machine> {
+    shown: &'m P::Rcu<Tree<Chunk>>,
+    platform: &'m P,
+    pages: <P::Lock<Pages> as Lock<Pages, P>>::Guard<'m>,
+}
+
+impl<P: Machine> Deref for LockedPages<'_, P> {
+    type Target = Pages;
+
+    fn deref(&self) -> &Pages {
+        &self.pages
+    }
+}
+
+impl<P: Machine> DerefMut for LockedPages<'_, P> {
+    fn deref_mut(&mut self) -> &mut Pages {
+        &mut self.pages
+    }
+}
+
+impl<P: Machine> Drop for LockedPages<'_, P> {
+    fn drop(&mut self) {
+        if core::mem::take(&mut self.pages.reshaped) {
+            self.shown.update(self.platform, |shown| *shown = self.pages.chunks.clone());
+        }
+    }
+}
+
+/// What the lock of a directory guards.
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
-    /// As long as the last group needs: half a megabyte for the largest object.
-    groups: Vec<Option<Box<Group>>>,
+    chunks: Tree<Chunk>,
+    /// Chunks came or went that readers do not know of.
+    reshaped: bool,
     /// Empty chunks that owe: one page of each, and the stamp.
     owing: VecDeque<(u32, Stamp)>,
     /// The time until which CPUs may read older copies of any page.
@@ -62,12 +182,6 @@ pub(crate) struct Pages {
     stored_below: u32,
     /// The object's length in bytes.
     pub(crate) bytes: u64,
-}
-
-/// The group, the chunk in it, and the place in the chunk.
-fn place(index: u32) -> (usize, usize, usize) {
-    let chunk = index as usize / CHUNK;
-    (chunk / GROUP, chunk % GROUP, index as usize % CHUNK)
 }
 
 impl Pages {
@@ -84,7 +198,7 @@ impl Pages {
 
     /// The initial value of `stored` in the chunk of a page.
     fn stored_at_first(&self, index: u32) -> u64 {
-        match self.stored_below.saturating_sub(index / CHUNK as u32 * CHUNK as u32) {
+        match self.stored_below.saturating_sub(key(index) * CHUNK as u32) {
             below if below < CHUNK as u32 => (1 << below) - 1,
             _ => u64::MAX,
         }
@@ -96,63 +210,67 @@ impl Pages {
     }
 
     fn chunk(&self, index: u32) -> Option<&Chunk> {
-        let (group, chunk, _) = place(index);
-        self.groups.get(group)?.as_ref()?[chunk].as_deref()
+        self.chunks.get(key(index)).map(|chunk| &**chunk)
     }
 
-    fn chunk_mut(&mut self, index: u32) -> &mut Chunk {
-        let (group, chunk, _) = place(index);
-        let stored = self.stored_at_first(index);
-        if group >= self.groups.len() {
-            self.groups.resize_with(group + 1, || None);
+    /// The chunk of a page, new if there is none.
+    fn made_chunk(&mut self, index: u32) -> Arc<Chunk> {
+        if let Some(chunk) = self.chunks.get(key(index)) {
+            return chunk.clone();
         }
-        let group = self.groups[group].get_or_insert_with(|| Box::new([const { None }; GROUP]));
-        group[chunk].get_or_insert_with(|| Box::new(Chunk { stored, ..Chunk::EMPTY }))
+        let chunk = Arc::new(Chunk::new(self.stored_at_first(index)));
+        self.chunks.insert(key(index), chunk.clone());
+        self.reshaped = true;
+        chunk
+    }
+
+    fn drop_chunk(&mut self, index: u32) {
+        self.chunks.remove(key(index));
+        self.reshaped = true;
     }
 
     pub(crate) fn find(&self, index: u32) -> Option<FrameNumber> {
-        let frame = self.chunk(index)?.frames[index as usize % CHUNK];
-        (frame != ABSENT).then_some(FrameNumber::new(frame))
+        self.chunk(index)?.frame(index)
     }
 
     /// Puts a page into a free place.
     pub(crate) fn insert(&mut self, index: u32, frame: FrameNumber) {
-        let chunk = self.chunk_mut(index);
-        let slot = &mut chunk.frames[index as usize % CHUNK];
-        debug_assert_eq!(*slot, ABSENT, "two frames for page {index} of a file");
-        *slot = frame.get();
-        chunk.present += 1;
+        let chunk = self.made_chunk(index);
+        debug_assert_eq!(chunk.frame(index), None, "two frames for page {index} of a file");
+        chunk.set_frame(index, frame.get());
+        chunk.present.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Puts a frame in the place of `old`, which CPUs may read until `stamp` is settled.
     pub(crate) fn replace(&mut self, index: u32, old: FrameNumber, new: FrameNumber, stamp: Stamp) {
         debug_assert_eq!(self.find(index), Some(old));
-        self.chunk_mut(index).frames[index as usize % CHUNK] = new.get();
-        self.owe(index, stamp);
+        let chunk = self.made_chunk(index);
+        // First, so that whoever finds the new frame finds the debt.
+        self.owe(&chunk, stamp);
+        chunk.set_frame(index, new.get());
     }
 
     /// Takes out a page, which CPUs may read until `stamp` is settled.
     pub(crate) fn remove(&mut self, index: u32, stamp: Stamp) -> Option<FrameNumber> {
         let frame = self.find(index)?;
-        let chunk = self.chunk_mut(index);
-        chunk.frames[index as usize % CHUNK] = ABSENT;
-        chunk.present -= 1;
-        self.owe(index, stamp);
+        let chunk = self.made_chunk(index);
+        self.owe(&chunk, stamp);
+        chunk.set_frame(index, ABSENT);
+        chunk.present.fetch_sub(1, Ordering::Relaxed);
         self.shrink(index);
         Some(frame)
     }
 
-    fn owe(&mut self, index: u32, stamp: Stamp) {
+    fn owe(&mut self, chunk: &Chunk, stamp: Stamp) {
         if stamp != Stamp::SETTLED {
-            let chunk = self.chunk_mut(index);
-            chunk.owed = chunk.owed.with(stamp);
+            chunk.owed.store(chunk.owed().with(stamp).get(), Ordering::Relaxed);
             self.owed = self.owed.with(stamp);
         }
     }
 
     /// The stamp until which CPUs may read older copies of a page, or of a neighbour.
     pub(crate) fn owed(&self, index: u32) -> Stamp {
-        self.chunk(index).map_or(Stamp::SETTLED, |chunk| chunk.owed)
+        self.chunk(index).map_or(Stamp::SETTLED, Chunk::owed)
     }
 
     /// The same for `count` neighbours from `index` on.
@@ -172,81 +290,70 @@ impl Pages {
     pub(crate) fn forget_settled(&mut self, settled: Stamp) {
         while let Some(&(index, _)) = self.owing.front().filter(|(_, stamp)| *stamp <= settled) {
             self.owing.pop_front();
-            let (group, at, _) = place(index);
-            let stored = self.stored_at_first(index);
-            let Some(entry) = self.groups[group].as_mut().map(|group| &mut group[at]) else { continue };
-            let Some(chunk) = entry else { continue };
-            chunk.in_line = false;
-            if !chunk.is_as_at_first(stored) {
-                // The chunk is in use again, and comes back when it is emptied.
-            } else if chunk.owed <= settled {
-                *entry = None;
-            } else {
-                chunk.in_line = true;
-                self.owing.push_back((index, chunk.owed));
-            }
+            let Some(chunk) = self.chunk(index) else { continue };
+            chunk.in_line.store(false, Ordering::Relaxed);
+            // One in use again comes back when it is emptied.
+            self.leave_line(index, settled);
         }
     }
 
     /// Where a missing page is: neither in memory nor on the device (`Some(false)`), or only on the device
     /// (`Some(true)`). `None` if the page is in memory.
     pub(crate) fn missing(&self, index: u32) -> Option<bool> {
-        let Some(chunk) = self.chunk(index) else { return Some(index < self.stored_below) };
-        let slot = index as usize % CHUNK;
-        (chunk.frames[slot] == ABSENT).then_some(chunk.stored >> slot & 1 != 0)
+        self.find(index).is_none().then(|| self.is_stored(index))
     }
 
     /// Whether the device holds a page.
     pub(crate) fn is_stored(&self, index: u32) -> bool {
-        match self.chunk(index) {
-            Some(chunk) => chunk.stored >> (index as usize % CHUNK) & 1 != 0,
-            None => index < self.stored_below,
-        }
+        self.chunk(index).map_or(index < self.stored_below, |chunk| chunk.is_stored(index))
     }
 
     /// Records whether the device holds a current copy of a page.
     pub(crate) fn set_stored(&mut self, index: u32, stored: bool) {
         if stored != self.is_stored(index) {
-            self.chunk_mut(index).stored ^= 1 << (index as usize % CHUNK);
+            let (chunk, bit) = (self.made_chunk(index), 1 << slot(index));
+            if stored {
+                chunk.stored.fetch_or(bit, Ordering::Relaxed);
+            } else {
+                chunk.stored.fetch_and(!bit, Ordering::Relaxed);
+            }
             self.shrink(index);
         }
     }
 
-    /// Drops a chunk without information once it is debt-free. Its group stays until the object ends.
+    /// Drops a chunk without information once it is debt-free.
     fn shrink(&mut self, index: u32) {
-        let (group, at, _) = place(index);
+        self.leave_line(index, Stamp::SETTLED);
+    }
+
+    /// Drops a chunk without information whose debt is settled up to `settled`, or puts it in the line.
+    fn leave_line(&mut self, index: u32, settled: Stamp) {
         let stored = self.stored_at_first(index);
-        let Some(entry) = self.groups[group].as_mut().map(|group| &mut group[at]) else { return };
-        let Some(chunk) = entry.as_mut().filter(|chunk| chunk.is_as_at_first(stored) && !chunk.in_line)
-        else {
+        let Some(chunk) = self.chunk(index) else { return };
+        if !chunk.is_as_at_first(stored) || chunk.in_line.load(Ordering::Relaxed) {
             return;
-        };
-        if chunk.owed == Stamp::SETTLED {
-            *entry = None;
+        }
+        let owed = chunk.owed();
+        if owed <= settled {
+            self.drop_chunk(index);
         } else {
-            chunk.in_line = true;
-            self.owing.push_back((index, chunk.owed));
+            chunk.in_line.store(true, Ordering::Relaxed);
+            self.owing.push_back((index, owed));
         }
     }
 
     /// The chunks from the one of page `from` on, with the first page of each.
     fn chunks_from(&self, from: u32) -> impl Iterator<Item = (u32, &Chunk)> {
-        let (first, skip, _) = place(from);
-        let groups = self.groups.iter().enumerate().skip(first);
-        groups.filter_map(|(at, group)| Some((at, group.as_ref()?))).flat_map(move |(at, group)| {
-            let chunks = group.iter().enumerate().skip(if at == first { skip } else { 0 });
-            chunks.filter_map(move |(chunk, present)| {
-                Some((((at * GROUP + chunk) * CHUNK) as u32, present.as_deref()?))
-            })
-        })
+        let next = |from: u32| self.chunks.next(from);
+        let all = core::iter::successors(next(key(from)), move |&(key, _)| next(key + 1));
+        all.map(|(key, chunk)| (key * CHUNK as u32, &**chunk))
     }
 
     /// The first page at or after `from` that is in memory.
     pub(crate) fn next(&self, from: u32) -> Option<(u32, FrameNumber)> {
         self.chunks_from(from).find_map(|(first, chunk)| {
-            let skip = from.saturating_sub(first) as usize;
-            let slot = (skip..CHUNK).find(|&slot| chunk.frames[slot] != ABSENT)?;
-            Some((first + slot as u32, FrameNumber::new(chunk.frames[slot])))
+            let rest = first.max(from)..=first + (CHUNK as u32 - 1);
+            rest.into_iter().find_map(|index| Some((index, chunk.frame(index)?)))
         })
     }
 
@@ -256,14 +363,14 @@ impl Pages {
         let starts: Vec<u32> = self.chunks_from(from).map(|(first, _)| first).collect();
         for first in starts {
             let keep = from.saturating_sub(first);
-            self.chunk_mut(first).stored &= (1 << keep) - 1;
+            self.made_chunk(first).stored.fetch_and((1 << keep) - 1, Ordering::Relaxed);
             self.shrink(first);
         }
     }
 
     /// The number of pages in memory.
     pub(crate) fn present(&self) -> u64 {
-        self.chunks_from(0).map(|(_, chunk)| u64::from(chunk.present)).sum()
+        self.chunks_from(0).map(|(_, chunk)| u64::from(chunk.present.load(Ordering::Relaxed))).sum()
     }
 }
 
@@ -338,7 +445,7 @@ mod tests {
                 }
                 prop_assert!(pages.owed_anywhere() >= owed.values().copied().max().unwrap_or_default());
                 let chunks = pages.chunks_from(0).count();
-                let used = pages.chunks_from(0).filter(|(_, chunk)| chunk.present > 0).count();
+                let used = pages.chunks_from(0).filter(|(_, chunk)| chunk.present.load(Ordering::Relaxed) > 0).count();
                 prop_assert!(chunks <= used + 2, "{chunks} chunks, {used} in use");
             }
         }
@@ -364,11 +471,11 @@ mod tests {
     }
 
     #[test]
-    fn the_next_page_may_be_in_a_later_group() {
+    fn the_next_page_may_be_in_a_later_node() {
         let mut pages = Pages::new(0);
-        let first = 2 * (GROUP * CHUNK) as u32;
+        let first = 2 * (CHUNK * CHUNK) as u32;
         pages.insert(first, FrameNumber::new(7));
-        // The chunk that the search begins with has a later place in its group than the chunk of the page.
+        // The chunk that the search begins with has a later place in its node than the chunk of the page.
         for from in [1, 3 * CHUNK as u32, first - 1] {
             assert_eq!(pages.next(from), Some((first, FrameNumber::new(7))), "from {from} on");
         }

@@ -24,7 +24,6 @@ use crate::frames::allocate::Pay;
 use crate::frames::frame::{huge_frames, Frame, HugeFrame};
 use crate::frames::lru::Isolated;
 use crate::frames::node::NodeId;
-use crate::locks::Lock;
 use crate::machine::{Machine, Work};
 use crate::tables::entry::Entry;
 use crate::Memory;

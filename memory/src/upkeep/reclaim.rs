@@ -20,7 +20,6 @@ use crate::frames::allocate::{DownTo, OutOfMemory, Pay};
 use crate::frames::frame::Frame;
 use crate::frames::lru::Isolated;
 use crate::frames::node::NodeId;
-use crate::locks::Lock;
 use crate::machine::{Event, Machine, Work};
 use crate::sabotage::Guard;
 use crate::tables::entry::Entry;

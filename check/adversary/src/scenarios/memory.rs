@@ -342,7 +342,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "M9-neighbour-whose-slot-owes",
         source: "LUF, scenario 4, hole 6",
-        guards: &[(&[unguarded(Guard::Around)], &[R6])],
+        guards: &[(&[unguarded(Guard::Slot)], &[R6])],
         lazy: true,
         manager: Some(Managing {
             config: with_neighbours,
@@ -655,6 +655,43 @@ pub(super) static SCENARIOS: &[Scenario] = &[
                 manager.until_over(|| manager.store(manager.at(1)));
                 manager.leave();
             }],
+            ..PLAYED
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M24-page-that-leaves-while-it-is-found",
+        source: "Linux, filemap_get_entry",
+        guards: &[(&[unguarded(Guard::Recheck)], &[Words])],
+        manager: Some(Managing {
+            before: |manager| {
+                shared_file(manager);
+                manager.add_memory(2);
+            },
+            programs: &[
+                // The file's first page leaves again and again, and its frame becomes the first page of memory.
+                |manager| {
+                    let space = manager.space(0);
+                    manager.run(&space);
+                    let memory = manager.mappings(&space)[1].0;
+                    for _ in 0..4 {
+                        manager.write(0);
+                        manager.truncate(1);
+                        manager.truncate(0);
+                        manager.store(memory);
+                        manager.discard(&space, memory, 1);
+                        manager.truncate(2);
+                    }
+                    manager.leave();
+                    manager.end();
+                },
+                |manager| {
+                    manager.until_over(|| {
+                        manager.read(0);
+                        true
+                    });
+                },
+            ],
             ..PLAYED
         }),
         ..PLAIN

@@ -135,7 +135,9 @@ impl<T: Clone + fmt::Debug> Rcu<T, Adverse<Managed>> for Published<T> {
     fn read<R>(&self, platform: &Adverse<Managed>, body: impl FnOnce(&T) -> R) -> R {
         platform.hardware.step();
         platform.hardware.learn(&self.view.borrow());
-        let read = body(&self.value.borrow());
+        // Others change the value while `body` uses the one that it found.
+        let value = self.value.borrow().clone();
+        let read = body(&value);
         platform.hardware.step();
         read
     }
