@@ -16,8 +16,8 @@
 use ceasefire::{Owed, Stamp};
 
 use crate::address::{Block, FrameNumber, ObjectId, Store};
-use crate::machine::{Event, Machine};
 use crate::cache::page_cache::Cached;
+use crate::machine::{Event, Machine};
 use crate::objects::pages::{Directory, LockedPages};
 use crate::sabotage::Guard;
 use crate::Memory;

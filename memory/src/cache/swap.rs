@@ -41,10 +41,7 @@ impl<P: Machine> Swap<P> {
             named: core::iter::repeat_n(0, slots as usize).collect(),
             free: (0..slots).rev().collect(),
         };
-        Self {
-            cache: Directory::new(&locks::PAGES),
-            slots: P::Lock::new(&locks::SWAP_SLOTS, slots),
-        }
+        Self { cache: Directory::new(&locks::PAGES), slots: P::Lock::new(&locks::SWAP_SLOTS, slots) }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::calls::ranges::united;
 use crate::calls::zap::Held;
 use crate::frames::allocate::OutOfMemory;
 use crate::frames::lru::Isolated;
+use crate::frames::released::Released;
 use crate::machine::{Event, Machine, Work};
 use crate::sabotage::Guard;
 use crate::spaces::area::{checked_end, Area, Protection, RangeError, Source};
@@ -98,8 +99,9 @@ impl<P: Machine> Memory<P> {
                 check(None, areas.overlapping(range), locked)?;
             }
             self.drain_before_unmap();
+            let mut released = Released::new(self);
             let mut room = areas.room(&ranges, true);
-            let gather = areas.gather(&self.engine, &mut room, true, |held| self.release(held));
+            let gather = areas.gather(&self.engine, &mut room, true, |held| released.give_up(held));
             let parts = ranges.iter().flat_map(|&(start, end)| {
                 areas.overlapping((start, end)).map(move |area| (start.max(area.start), end.min(area.end)))
             });
@@ -140,8 +142,9 @@ impl<P: Machine> Memory<P> {
                 let refused = |area: &Area| not_anonymous(area).or_else(|| locked(area));
                 check(areas.hole(range), areas.overlapping(range), refused)?;
             }
+            let mut released = Released::new(self);
             let mut room = areas.room(&ranges, false);
-            let gather = areas.gather(&self.engine, &mut room, false, |held| self.release(held));
+            let gather = areas.gather(&self.engine, &mut room, false, |held| released.give_up(held));
             self.change_leaves(space, gather, ranges.iter().copied(), |changes, (start, end)| {
                 // A huge page keeps its bytes. That is allowed, and cheaper than a split.
                 if changes.size() == PageSize::KIB_4 {

@@ -11,6 +11,7 @@ use crate::address::{FrameNumber, HUGE_FRAMES, PAGE_BYTES};
 use crate::calls::zap::Held;
 use crate::frames::allocate::Pay;
 use crate::frames::frame::{huge_frames, LruState};
+use crate::frames::released::Released;
 use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
 use crate::spaces::area::{Protection, Source};
@@ -90,9 +91,10 @@ impl<P: Machine> Memory<P> {
         let number = huge.into_number();
         {
             let above = self.lock_table(space, above, PageSize::MIB_2);
+            let mut released = Released::new(self);
             let mut room = [Place::EMPTY];
             let mut gather: Gather<'_, P, Held, _> =
-                Gather::new(&self.engine, space.coherence(), &mut room, |held| self.release(held));
+                Gather::new(&self.engine, space.coherence(), &mut room, |held| released.give_up(held));
             gather.unlink(base, PageSize::KIB_4, || {
                 self.set_table(&above, base, Entry::NONE);
                 Some(Held::Table(table))

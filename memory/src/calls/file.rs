@@ -19,6 +19,7 @@ use crate::cache::page_cache::Cached;
 use crate::cache::page_lock::PageLock;
 use crate::calls::zap::{Held, Room};
 use crate::frames::allocate::OutOfMemory;
+use crate::frames::released::Released;
 use crate::locks::RwLock;
 use crate::machine::{Event, Machine};
 use crate::objects::object::TooManyObjects;
@@ -418,6 +419,7 @@ impl<P: Machine> Memory<P> {
     /// Drops the pages of a file from page `first` on, and the device's copies of them.
     fn drop_pages(&self, file: ObjectId, first: u32) {
         let pages = &self.objects.get(file).pages;
+        let mut released = Released::new(self);
         let mut from = first;
         loop {
             let next = pages.lock(self.platform()).next(from);
@@ -448,9 +450,10 @@ impl<P: Machine> Memory<P> {
                 }
                 there
             };
-            self.unlock_and_put(lock);
+            drop(lock);
+            released.put(frame);
             if removed {
-                self.put(frame);
+                released.put(frame);
             }
         }
         pages.lock(self.platform()).forget_stored(first);
@@ -465,10 +468,11 @@ impl<P: Machine> Memory<P> {
                 continue;
             }
             let start = mapper.start + u64::from(skipped) * PAGE_BYTES;
+            let mut released = Released::new(self);
             let mut room = Room::for_pages(PageSize::MIB_2.bytes() / PAGE_BYTES);
             let coherence = mapper.space.coherence();
             let mut gather = Gather::<P, Held, _>::new(&self.engine, coherence, room.places(), |held| {
-                self.release(held);
+                released.give_up(held);
             });
             self.zap(&mapper.space, &mut gather, (start, mapper.end()));
             gather.finish();

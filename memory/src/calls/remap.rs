@@ -14,6 +14,7 @@ use ceasefire::{Gather, PageSize};
 use crate::address::{Pages, PAGE_BYTES, USER_END};
 use crate::calls::zap::{Held, Room};
 use crate::frames::allocate::OutOfMemory;
+use crate::frames::released::Released;
 use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
 use crate::objects::reverse::area_mapper;
@@ -190,9 +191,10 @@ impl<P: Machine> Memory<P> {
 
     /// Frees the tables that translate a part of a range and nothing mapped.
     fn free_unneeded(&self, space: &SpaceHandle<P>, areas: &ClosedAreas<'_, P>, (start, end): (u64, u64)) {
+        let mut released = Released::new(self);
         let mut room = Room::for_pages(0);
         let mut gather: Gather<'_, P, Held, _> =
-            Gather::keeping(&self.engine, areas, room.places(), |held| self.release(held));
+            Gather::keeping(&self.engine, areas, room.places(), |held| released.give_up(held));
         let mut at = start;
         while at < end {
             if let Some(area) = areas.find(at) {

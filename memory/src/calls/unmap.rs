@@ -11,6 +11,7 @@ use ceasefire::{Gather, PageSize, Place, RangeGuard};
 use crate::address::{Pages, PAGE_BYTES, USER_END};
 use crate::calls::zap::{Held, Room};
 use crate::frames::allocate::OutOfMemory;
+use crate::frames::released::Released;
 use crate::machine::{Event, Machine, Work};
 use crate::sabotage::Guard;
 use crate::spaces::area::{checked_end, Area, Protection, RangeError};
@@ -84,9 +85,11 @@ impl<P: Machine> Memory<P> {
         self.tear_down(&areas, &removed, (0, USER_END), (0, USER_END));
         drop(areas);
         // The flush of the tables took the space off every CPU that still had it loaded, so no walker reads the root.
+        let mut released = Released::new(self);
         let mut room = [Place::EMPTY];
-        let mut gather =
-            Gather::<P, Held, _>::new(&self.engine, space.coherence(), &mut room, |held| self.release(held));
+        let mut gather = Gather::<P, Held, _>::new(&self.engine, space.coherence(), &mut room, |held| {
+            released.give_up(held);
+        });
         gather.unlink(0, PageSize::KIB_4, || Some(Held::Table(space.root())));
         gather.finish();
         let retired = self.engine.retire(space.coherence());
@@ -106,9 +109,10 @@ impl<P: Machine> Memory<P> {
         self.drain_before_unmap();
         let space = areas.space();
         let pages = removed.iter().map(|area| (area.end - area.start) / PAGE_BYTES).sum();
+        let mut released = Released::new(self);
         let mut room = Room::for_pages(pages);
         let mut gather =
-            Gather::<P, Held, _>::keeping(&self.engine, areas, room.places(), |held| self.release(held));
+            Gather::<P, Held, _>::keeping(&self.engine, areas, room.places(), |held| released.give_up(held));
         for area in removed {
             self.zap(space, &mut gather, (area.start, area.end));
         }

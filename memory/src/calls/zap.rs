@@ -7,6 +7,7 @@ use ceasefire::{Gather, PageSize, Place};
 use crate::address::FrameNumber;
 use crate::frames::frame::Frame;
 use crate::frames::lru::Isolated;
+use crate::frames::released::Released;
 use crate::machine::{Event, Machine, Work};
 use crate::sabotage::Guard;
 use crate::spaces::space::SpaceHandle;
@@ -53,6 +54,21 @@ impl Room {
             &mut self.few
         } else {
             &mut self.many
+        }
+    }
+}
+
+impl<P: Machine> Released<'_, P> {
+    /// Gives up what a gather held, after its flush.
+    pub(crate) fn give_up(&mut self, held: Held) {
+        match held {
+            Held::Page(page) => self.put(page),
+            Held::Table(table) => {
+                self.memory.platform().work(Work::TableChange, 1);
+                self.memory.platform().observe(Event::TableFreed(table));
+                self.memory.free(Frame::owned(table));
+            }
+            Held::Isolated(page) => self.put_back(page),
         }
     }
 }
@@ -123,17 +139,5 @@ impl<P: Machine> Memory<P> {
             }
         }
         false
-    }
-
-    pub(crate) fn release(&self, held: Held) {
-        match held {
-            Held::Page(page) => self.put(page),
-            Held::Table(table) => {
-                self.platform().work(Work::TableChange, 1);
-                self.platform().observe(Event::TableFreed(table));
-                self.free(Frame::owned(table));
-            }
-            Held::Isolated(page) => self.put_back(core::iter::once(page)),
-        }
     }
 }

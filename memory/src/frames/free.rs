@@ -97,16 +97,25 @@ impl<P: Machine> Memory<P> {
 
     /// Drops a counted reference, and frees the frame if it was the last.
     pub(crate) fn put(&self, number: FrameNumber) {
+        if self.put_unlisted(number) {
+            self.unlist(number);
+            self.free_orphan(number);
+        }
+    }
+
+    /// The same, for a page on no list. Returns whether the page was the last holder's and is on a list: the caller takes
+    /// it off, and frees it.
+    #[must_use = "the frame is to be freed"]
+    pub(crate) fn put_unlisted(&self, number: FrameNumber) -> bool {
         let info = self.frames.get(number);
         match info.release() {
-            0 => {
-                self.unlist(number);
-                self.free_orphan(number);
-            }
+            0 if info.lru().listed() => return true,
+            0 => self.free_orphan(number),
             // Perhaps only the swap device's cache is left, and no entry leads there.
             1 if info.slot().is_some() => self.forget_swapped(number),
             _ => {}
         }
+        false
     }
 
     /// Frees a page without holders that is on no list.

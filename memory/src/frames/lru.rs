@@ -75,6 +75,23 @@ impl Default for LruBatch {
     }
 }
 
+impl LruBatch {
+    /// Adds a page; returns the batch if it is full as large as it can be.
+    pub(crate) fn add(&mut self, page: FrameNumber) -> Option<Self> {
+        self.add_up_to(page, LARGEST_BATCH)
+    }
+
+    fn add_up_to(&mut self, page: FrameNumber, full: usize) -> Option<Self> {
+        self.pages[self.count] = page;
+        self.count += 1;
+        (self.count >= full).then(|| core::mem::take(self))
+    }
+
+    fn pages(&self) -> impl Iterator<Item = FrameNumber> + '_ {
+        self.pages[..self.count].iter().copied()
+    }
+}
+
 /// A page off the lists, held by a reference. No other task can take it off meanwhile.
 #[must_use = "an isolated page must be put back or freed"]
 #[derive(Debug)]
@@ -102,16 +119,10 @@ impl<P: Machine> Memory<P> {
     pub(crate) fn list_soon(&self, frame: FrameNumber) {
         let platform = self.platform();
         platform.pinned(|| {
-            let full = {
-                let mut batch = self.lru_batches[platform.this_cpu().index()].lock(platform);
-                let at = batch.count;
-                batch.pages[at] = frame;
-                batch.count += 1;
-                (batch.count >= self.config.lru_batch.min(LARGEST_BATCH))
-                    .then(|| core::mem::take(&mut *batch))
-            };
+            let most = self.config.lru_batch.min(LARGEST_BATCH);
+            let full = self.lru_batches[platform.this_cpu().index()].lock(platform).add_up_to(frame, most);
             if let Some(full) = full {
-                self.list(full.pages[..full.count].iter().copied(), Work::LruAdd);
+                self.list(full.pages(), Work::LruAdd);
             }
         });
     }
@@ -136,12 +147,17 @@ impl<P: Machine> Memory<P> {
 
     fn list_collected_by(&self, cpu: CpuId) {
         let collected = core::mem::take(&mut *self.lru_batches[cpu.index()].lock(self.platform()));
-        self.list(collected.pages[..collected.count].iter().copied(), Work::LruAdd);
+        self.list(collected.pages(), Work::LruAdd);
     }
 
     /// Puts isolated pages back to the front of their lists.
     pub(crate) fn put_back(&self, pages: impl Iterator<Item = Isolated>) {
         self.list(pages.map(Isolated::into_number), Work::LruPutback);
+    }
+
+    /// The same for pages whose isolation a batch took over.
+    pub(crate) fn put_back_batch(&self, pages: &LruBatch) {
+        self.list(pages.pages(), Work::LruPutback);
     }
 
     /// Lists pages and drops one reference to each. Neighbours of one node share one acquisition of its lock.
@@ -273,6 +289,25 @@ impl<P: Machine> Memory<P> {
             let info = self.frames.get(page);
             info.set_lru(info.lru().set_active(false).set_referenced(false));
             lists.add(&self.frames, page);
+        }
+    }
+
+    /// Takes pages without holders off their lists, and frees them. Neighbours of one node share one acquisition of its
+    /// lock.
+    pub(crate) fn free_listed(&self, dead: &LruBatch) {
+        let mut pages = dead.pages().peekable();
+        while let Some(first) = pages.peek() {
+            let node = self.frames.get(*first).node();
+            let mut lists = self.nodes[node.index()].lists.lock(self.platform());
+            let mut count = 0;
+            while let Some(page) = pages.next_if(|page| self.frames.get(*page).node() == node) {
+                lists.remove(&self.frames, page);
+                count += 1;
+            }
+            self.platform().work(Work::LruRemove, count);
+        }
+        for page in dead.pages() {
+            self.free_orphan(page);
         }
     }
 
