@@ -269,10 +269,11 @@ impl<P: Machine> Memory<P> {
         self.let_arrive(from, to, stamp);
         info.orphan();
         drop((lock, arriving));
-        // One of the references is that of the isolation. The copy goes to the lists in its place.
+        // One of the references is that of the isolation. The copy goes to the lists in its place, as new pages do (Linux:
+        // `folio_add_lru`).
         let arrived = page.moved_to(to);
         self.free_owed(Owed::new(Frame::owned(from), stamp));
-        self.put_back(core::iter::once(arrived));
+        self.list_soon(arrived.into_number());
         journey.moved.set(journey.moved.get() + 1);
         self.count(|share| &share.migrated, 1);
     }
@@ -363,7 +364,7 @@ impl<P: Machine> Memory<P> {
         info.set_huge(false);
         let arrived = page.moved_to(to);
         self.free_huge_owed(Owed::new(HugeFrame::owned(from), stamp));
-        self.put_back(core::iter::once(arrived));
+        self.list_soon(arrived.into_number());
         journey.moved.set(journey.moved.get() + u64::from(HUGE_FRAMES));
         self.count(|share| &share.migrated, u64::from(HUGE_FRAMES));
         self.count(|share| &share.migrated_huge, 1);

@@ -183,17 +183,18 @@ impl<P: Machine> Memory<P> {
     /// Moves unused pages to slower memory, and frees those for which there is no room; returns how many frames became
     /// free.
     fn move_down(&self, pages: impl Iterator<Item = Isolated>, to: NodeId) -> u32 {
-        let mut unused = Vec::with_capacity(BATCH);
+        let (mut unused, mut needed) = (Few::new(), Few::new());
         for page in pages {
             if self.is_needed(page.number(), Why::Unused) {
                 self.note_use(page.number());
-                self.put_back(core::iter::once(page));
+                needed.push(page);
             } else {
                 unused.push(page);
             }
         }
+        self.put_back(needed.drain());
         let mut left = Vec::new();
-        let moved = self.demote(unused.into_iter(), to, &mut left);
+        let moved = self.demote(unused.drain(), to, &mut left);
         self.wake_if_low(to);
         moved as u32 + self.evict(left.into_iter(), Why::Unused).0
     }
