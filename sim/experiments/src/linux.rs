@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ceasefire_machine::config::{Contention, Waiting};
 use ceasefire_memory::{AreaLocks, Config, LruDrain};
 
 /// A release of Linux.
@@ -43,13 +44,17 @@ enum Does {
     Drains(LruDrain),
     /// What locks an area instead of its space.
     LocksAreas(AreaLocks),
+    /// What a thread does that must wait for a lock that sleeps.
+    Waits(Waiting),
 }
 
 /// Each change with the first release here that has it, the version that brought it, and the commit.
-const CHANGES: [(Does, Linux, &str, &str); 8] = [
+const CHANGES: [(Does, Linux, &str, &str); 10] = [
     (Does::ListsTogether(14), Linux::V4_2, "4.2", "include/linux/pagevec.h of 4.2"),
     (Does::Drains(LruDrain::Eager), Linux::V4_2, "4.2", "mm/mmap.c and mm/madvise.c of 4.2"),
     (Does::LocksAreas(AreaLocks::None), Linux::V4_2, "4.2", "mmap_sem"),
+    (Does::Waits(Waiting::Spins), Linux::V4_2, "3.16", "4fc828e24cd9"),
+    (Does::Waits(Waiting::SpinsOnReaders), Linux::V6_3, "5.3", "7d43f1ce9dd0"),
     (Does::ListsTogether(15), Linux::V6_3, "6.3", "include/linux/pagevec.h of 6.3"),
     (Does::LocksAreas(AreaLocks::Faults), Linux::V6_9, "6.4", "0bff0aaea03e"),
     (Does::ListsTogether(31), Linux::V6_9, "6.9", "9cecde80aae0"),
@@ -81,18 +86,32 @@ impl Linux {
                 Does::ListsTogether(pages) => config.lru_batch = pages,
                 Does::Drains(drain) => config.lru_drain = drain,
                 Does::LocksAreas(locks) => config.area_locks = locks,
+                Does::Waits(_) => {}
             }
         }
     }
 
-    /// When it lists new pages before an unmap.
-    pub(crate) fn drain(self) -> LruDrain {
-        let newest = CHANGES.iter().rev().filter(|(_, since, ..)| *since <= self);
-        let mut drains = newest.filter_map(|(does, ..)| match does {
-            Does::Drains(drain) => Some(*drain),
+    /// Sets up a machine's locks as this release does.
+    pub(crate) fn contend(self, contention: &mut Contention) {
+        contention.guarded_of_table = 0;
+        contention.waiting = self.newest(|does| match does {
+            Does::Waits(waiting) => Some(waiting),
             _ => None,
         });
-        drains.next().unwrap_or_default()
+    }
+
+    /// When it lists new pages before an unmap.
+    pub(crate) fn drain(self) -> LruDrain {
+        self.newest(|does| match does {
+            Does::Drains(drain) => Some(drain),
+            _ => None,
+        })
+    }
+
+    /// The last change of a kind up to this release.
+    fn newest<T: Default>(self, kind: impl Fn(Does) -> Option<T>) -> T {
+        let mut newest = CHANGES.iter().rev().filter(|(_, since, ..)| *since <= self);
+        newest.find_map(|(does, ..)| kind(*does)).unwrap_or_default()
     }
 
     /// What this release changed since the one before in the list, each with the version and the commit.
@@ -117,6 +136,11 @@ impl fmt::Display for Does {
             Self::LocksAreas(AreaLocks::None) => f.write_str("faults lock the space"),
             Self::LocksAreas(AreaLocks::Faults) => f.write_str("faults lock the area"),
             Self::LocksAreas(AreaLocks::Advice) => f.write_str("madvise locks the area"),
+            Self::Waits(Waiting::Sleeps) => f.write_str("a thread sleeps for a lock"),
+            Self::Waits(Waiting::Spins) => f.write_str("a thread spins for a lock before it sleeps"),
+            Self::Waits(Waiting::SpinsOnReaders) => {
+                f.write_str("a thread spins for a short time while others share the lock")
+            }
         }
     }
 }
@@ -143,6 +167,18 @@ mod tests {
         assert_eq!((all[2], all[3], all[6]), (all[4], all[4], all[5]));
         assert_eq!(of(None), (15, LruDrain::Batched, AreaLocks::None, false));
         assert_eq!(KERNELS.map(|(name, linux)| linux.name() == name), [true; 7]);
+    }
+
+    #[test]
+    fn threads_spin_in_each_release() {
+        let waiting = KERNELS.map(|(_, linux)| {
+            let mut contention = Contention { guarded: 3, guarded_of_table: 3, ..Contention::default() };
+            linux.contend(&mut contention);
+            assert_eq!((contention.guarded, contention.guarded_of_table), (3, 0), "{linux}");
+            contention.waiting
+        });
+        assert_eq!(waiting[0], Waiting::Spins);
+        assert_eq!(waiting[1..], [Waiting::SpinsOnReaders; 6]);
     }
 
     #[test]

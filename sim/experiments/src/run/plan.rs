@@ -180,8 +180,8 @@ impl Plan {
     pub(super) fn setup(&self) -> Result<Setup, RunError> {
         let (kernel, drain) = (self.kernel, self.drain());
         let mut machine = self.machine.clone();
-        if kernel.is_some() {
-            machine.contention.guarded_of_table = 0;
+        if let Some(kernel) = kernel {
+            kernel.contend(&mut machine.contention);
         }
         Ok(Setup {
             machine,

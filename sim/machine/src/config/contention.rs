@@ -9,6 +9,19 @@ use crate::document::Section;
 /// The greatest number of lines or transfers: more than any lock has.
 const MOST: u32 = 64;
 
+/// The way in which a thread waits for a lock that sleeps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Waiting {
+    /// It sleeps. The machine files' numbers were fitted so.
+    #[default]
+    Sleeps,
+    /// For exclusive access it first spins, as long as another such holder runs.
+    Spins,
+    /// It also spins while others share the lock, for a short time, and does not get ahead of threads that have slept
+    /// for long.
+    SpinsOnReaders,
+}
+
 /// The numbers of cache-line transfers under contention, and the cost of waking a thread. A transfer takes the
 /// latency of its pair of CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -24,6 +37,9 @@ pub struct Contention {
     /// files' numbers were fitted with as many as [`Contention::guarded`].
     #[serde(skip)]
     pub guarded_of_table: u32,
+    /// What a thread does that must wait.
+    #[serde(skip)]
+    pub waiting: Waiting,
     /// Lines that move to the sender of a flush, for each request that it puts into a queue.
     pub enqueue: u32,
     /// Lines that move to the target of a flush, for each request.
@@ -35,7 +51,17 @@ pub struct Contention {
 impl Default for Contention {
     /// One line, once. All other transfers are part of the cost of the work.
     fn default() -> Self {
-        Self { hand_over: 1, shared: 1, guarded: 0, guarded_of_table: 0, enqueue: 1, request: 1, wake: 0 }
+        let (guarded_of_table, waiting) = (0, Waiting::default());
+        Self {
+            hand_over: 1,
+            shared: 1,
+            guarded: 0,
+            guarded_of_table,
+            waiting,
+            enqueue: 1,
+            request: 1,
+            wake: 0,
+        }
     }
 }
 
@@ -50,7 +76,8 @@ impl Contention {
         let (enqueue, request) = (count("enqueue", "lines", 1)?, count("request", "lines", 1)?);
         let wake = TIME.read(section.take("wake")?, sources)?;
         section.finish()?;
-        Ok(Self { hand_over, shared, guarded, guarded_of_table: guarded, enqueue, request, wake })
+        let waiting = Waiting::default();
+        Ok(Self { hand_over, shared, guarded, guarded_of_table: guarded, waiting, enqueue, request, wake })
     }
 }
 
@@ -89,6 +116,7 @@ mod tests {
             shared: 2,
             guarded: 3,
             guarded_of_table: 3,
+            waiting: Waiting::Sleeps,
             enqueue: 6,
             request: 5,
             wake: 7_000,

@@ -34,7 +34,7 @@ mod topology;
 pub use crate::document::{Error as MachineError, Problem};
 pub use builtin::{builtin, BUILTIN, HOST};
 pub use change::{Change, MachineFile, NoChange};
-pub use contention::Contention;
+pub use contention::{Contention, Waiting};
 pub use copy::CopyCost;
 pub use costs::{Cost, Costs};
 pub use effect::Effect;

@@ -11,6 +11,9 @@
 //! ([`Contention`](crate::config::Contention)). A thread that waits for a sleeping lock leaves its CPU to other
 //! threads, unless it holds another lock, which it cannot take with it. If there is no other thread, the CPU idles
 //! and no flush of pages interrupts it. To wake the thread takes an interrupt from the CPU that releases the lock.
+//! On some machines a thread that wants exclusive access first spins ([`spin`]).
+
+mod spin;
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::VecDeque;
@@ -33,6 +36,8 @@ struct Waiter {
     /// The thread, if it sleeps. `None`: the CPU spins.
     task: Option<TaskId>,
     shared: bool,
+    /// The time from which it has waited.
+    since: Picoseconds,
 }
 
 /// The state of a lock, exclusive or shared.
@@ -48,6 +53,15 @@ struct Turnstile {
     unread_at: Cell<Picoseconds>,
     line: Line,
     waiters: RefCell<VecDeque<Waiter>>,
+    /// The CPUs of threads that spin before they sleep, and the CPU of the exclusive holder.
+    spinners: RefCell<VecDeque<usize>>,
+    holder: Cell<usize>,
+    /// The threads that were woken to share the lock, and whether one was woken that had slept for too long. Nobody who
+    /// can sleep gets ahead of them.
+    granted: Cell<u32>,
+    handed_off: Cell<bool>,
+    /// Whether a thread has spun for too long while others shared the lock.
+    tired: Cell<bool>,
 }
 
 impl Turnstile {
@@ -60,6 +74,11 @@ impl Turnstile {
             unread_at: Cell::new(0),
             line: Line::new(),
             waiters: RefCell::default(),
+            spinners: RefCell::default(),
+            holder: Cell::new(0),
+            granted: Cell::new(0),
+            handed_off: Cell::new(false),
+            tired: Cell::new(false),
         }
     }
 
@@ -73,10 +92,11 @@ impl Turnstile {
         let doing = cpu.doing.replace(Doing::Locks);
         let transfer = self.ask(world, shared);
         let begun = cpu.clock.get();
-        if self.is_blocked(shared) || (!self.waiters.borrow().is_empty() && self.queues(world)) {
+        let contended = !self.waiters.borrow().is_empty() || self.is_promised();
+        if self.is_blocked(shared) || (contended && self.queues(world, shared)) {
             self.wait(world, shared);
         } else {
-            self.admit(shared);
+            self.admit(shared, world.here());
             self.follow(world, shared, transfer);
         }
         // The thread may be on another CPU by now.
@@ -122,28 +142,43 @@ impl Turnstile {
     }
 
     /// Whether the CPU goes behind those that wait, although it is not blocked. A CPU that cannot sleep must not wait
-    /// for a thread that has no CPU yet.
+    /// for a thread that has no CPU yet. A thread that would spin gets ahead of those that sleep.
     #[cold]
-    fn queues(&self, world: &World) -> bool {
-        !self.class.sleeps || self.may_sleep(world)
+    fn queues(&self, world: &World, shared: bool) -> bool {
+        let steals = !shared && self.spins(world) && !self.is_promised();
+        !self.class.sleeps || (!steals && self.may_sleep(world))
+    }
+
+    /// Whether the lock waits for threads that were woken.
+    fn is_promised(&self) -> bool {
+        self.granted.get() > 0 || self.handed_off.get()
     }
 
     /// Waits in the queue and takes the lock.
     #[cold]
     fn wait(&self, world: &World, shared: bool) {
+        let since = world.cpu().clock.get();
+        if !shared && self.spins(world) && self.may_sleep(world) && self.spin(world) {
+            return;
+        }
         let mut first = true;
         while self.may_sleep(world) {
-            self.sleep(world, shared, first);
+            self.sleep(world, shared, since, first);
             // The thread was woken at the head of the queue, and asks again.
             first = false;
             let transfer = self.ask(world, shared);
-            if !self.is_blocked(shared) {
-                self.admit(shared);
+            if shared {
+                self.granted.set(self.granted.get().saturating_sub(1));
+            } else {
+                self.handed_off.set(false);
+            }
+            if !self.is_blocked(shared) && (shared || self.granted.get() == 0) {
+                self.admit(shared, world.here());
                 self.follow(world, shared, transfer);
                 return;
             }
         }
-        let waiter = Waiter { cpu: world.here(), task: None, shared };
+        let waiter = Waiter { cpu: world.here(), task: None, shared, since };
         self.waiters.borrow_mut().push_back(waiter);
         // The releasing CPU hands the lock over before it sets the time.
         world.wait();
@@ -167,9 +202,9 @@ impl Turnstile {
 
     /// Sleeps until a releasing CPU wakes the thread, which then asks for the lock again. So a holder always has a
     /// CPU. Otherwise a CPU could wait for ever for a lock whose next holder waits for that CPU.
-    fn sleep(&self, world: &World, shared: bool, first: bool) {
+    fn sleep(&self, world: &World, shared: bool, since: Picoseconds, first: bool) {
         let cpu = world.cpu();
-        let waiter = Waiter { cpu: world.here(), task: cpu.task.get(), shared };
+        let waiter = Waiter { cpu: world.here(), task: cpu.task.get(), shared, since };
         if first {
             self.waiters.borrow_mut().push_back(waiter);
         } else {
@@ -193,9 +228,13 @@ impl Turnstile {
         }
     }
 
-    fn admit(&self, shared: bool) {
+    fn admit(&self, shared: bool, cpu: usize) {
         let count = if shared { &self.readers } else { &self.writers };
         count.set(count.get() + 1);
+        if !shared {
+            self.holder.set(cpu);
+            self.tired.set(false);
+        }
     }
 
     fn leave(&self, world: &World, shared: bool) {
@@ -208,7 +247,7 @@ impl Turnstile {
         count.set(count.get() - 1);
         let released = if shared { &self.unread_at } else { &self.free_at };
         released.set(released.get().max(now));
-        if !self.waiters.borrow().is_empty() {
+        if !self.waiters.borrow().is_empty() || !self.spinners.borrow().is_empty() {
             self.let_in(world);
         }
         cpu.held.release(self.class);
@@ -223,26 +262,39 @@ impl Turnstile {
     /// Hands the lock to the waiters that may have it now.
     #[cold]
     fn let_in(&self, world: &World) {
+        let (spins, overdue) = (self.spins(world), self.is_overdue(world));
+        if spins && !overdue {
+            self.pass_to_spinning(world);
+            self.pass_to_spinner(world);
+        }
         let mut woken = false;
-        while self.writers.get() == 0 {
+        while self.writers.get() == 0 && !self.handed_off.get() {
             let next = self.waiters.borrow().front().copied();
             // A woken thread takes the lock when it runs. Until then only waiters that can share the lock with it are
             // woken.
-            let Some(next) = next.filter(|next| next.shared || (self.readers.get() == 0 && !woken)) else {
+            let alone = self.readers.get() == 0 && self.granted.get() == 0 && !woken;
+            let Some(next) = next.filter(|next| next.shared || alone) else {
                 break;
             };
             self.waiters.borrow_mut().pop_front();
             woken |= next.task.is_some();
             if next.task.is_none() {
-                self.admit(next.shared);
+                self.admit(next.shared, next.cpu);
+            } else if spins && next.shared {
+                self.granted.set(self.granted.get() + 1);
+            } else {
+                self.handed_off.set(overdue);
             }
             world.during(Doing::Locks, || self.hand_over(world, next));
             if next.task.is_some() && !next.shared {
                 break;
             }
         }
-        if woken {
+        if woken || self.handed_off.get() {
             self.pass_to_spinning(world);
+        }
+        if self.writers.get() == 0 {
+            self.spinners_look_again(world);
         }
     }
 
@@ -253,7 +305,7 @@ impl Turnstile {
             let spins = |waiter: &Waiter| waiter.task.is_none() && (waiter.shared || readers == 0);
             let place = self.waiters.borrow().iter().position(spins);
             let Some(next) = place.and_then(|place| self.waiters.borrow_mut().remove(place)) else { return };
-            self.admit(next.shared);
+            self.admit(next.shared, next.cpu);
             world.during(Doing::Locks, || self.hand_over(world, next));
         }
     }

@@ -127,8 +127,22 @@ impl World {
 
     /// Whether the thread of this CPU should give way.
     pub(crate) fn should_give_way(&self) -> bool {
+        self.cpu().clock.get() >= self.turn_ends() && self.another_waits()
+    }
+
+    /// The time from which it should, as things stand.
+    pub(crate) fn gives_way_at(&self) -> Picoseconds {
+        self.turn_ends().max(self.next_queued(self.here()).min(self.next_sleeper()))
+    }
+
+    /// The time until which it need not give way to anyone.
+    fn turn_ends(&self) -> Picoseconds {
         let cpu = self.cpu();
-        (cpu.preempt.get() || cpu.clock.get() >= cpu.slice_end.get()) && self.another_waits()
+        if cpu.preempt.get() {
+            0
+        } else {
+            cpu.slice_end.get()
+        }
     }
 
     /// Whether another thread waits for this CPU.
@@ -246,6 +260,7 @@ impl World {
     /// Must be called after each change of a CPU's queue.
     fn note_queue(&self, index: usize) {
         self.queued.set(index, self.next_queued(index));
+        self.look_again(index);
     }
 
     /// Takes a thread that waits for another CPU, preferably of this node. After many threads were woken, there are

@@ -93,6 +93,7 @@ impl World {
             cpu.next_tick.set(NEVER);
             cpu.doing.set(Doing::Nothing);
             cpu.asleep_since.set(begun);
+            self.all_look_again();
         }
         while cpu.clock.get() < time {
             cpu.wake.set(time);

@@ -149,6 +149,8 @@ pub struct World {
     pub(crate) tasks: RefCell<Vec<Task<SpaceHandle<Sim>>>>,
     /// The CPUs that are idle.
     pub(crate) resting: RefCell<CpuSet>,
+    /// The CPUs whose threads spin before they sleep.
+    pub(crate) spinning: RefCell<CpuSet>,
     /// For each CPU, the time at which the first thread in its queue may run.
     pub(crate) queued: Timeline,
     /// Whether no run is under way. Setting the machine up and looking at it take no time.
@@ -232,6 +234,7 @@ impl World {
             prices: Prices::new(&machine.costs),
             timer: Timer::new(tick, cpus.len()),
             resting: RefCell::new(CpuId::all(cpus.len()).collect()),
+            spinning: RefCell::default(),
             queued: Timeline::new(cpus.len()),
             cpus: Cpus::new(cpus),
             timeline: Timeline::new(machine.topology.cpu_count().into()),
