@@ -3,6 +3,7 @@
 use std::fmt;
 
 use ceasefire_memory::{AreaLocks, Config, LruDrain};
+use serde::{Serialize, Serializer};
 
 /// A release of Linux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +60,7 @@ const CHANGES: [(Does, Linux, &str, &str); 8] = [
 
 /// Sets up a memory manager as a release does. Without one it is as the numbers of the machines were fitted: every
 /// operation locks the space, and each mapping has an area and tables of its own.
-pub(crate) fn configure(linux: Option<Linux>, config: &mut Config) {
+pub fn configure(linux: Option<Linux>, config: &mut Config) {
     if let Some(linux) = linux {
         linux.configure(config);
     } else {
@@ -73,8 +74,16 @@ impl Linux {
         KERNELS.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
     }
 
+    /// The newest release that is not newer than the one that Linux calls so, such as `6.18.44-1-amd64`. `None`: all are
+    /// newer, or it is no number of a release.
+    pub fn of_release(release: &str) -> Option<Self> {
+        let running = version(release)?;
+        let known = KERNELS.iter().rev().find(|(name, _)| version(name) <= Some(running));
+        known.map(|(_, linux)| *linux)
+    }
+
     /// Sets up a memory manager as this release does.
-    fn configure(self, config: &mut Config) {
+    pub fn configure(self, config: &mut Config) {
         config.joins_areas = true;
         for (does, ..) in CHANGES.iter().filter(|(_, since, ..)| *since <= self) {
             match *does {
@@ -86,7 +95,7 @@ impl Linux {
     }
 
     /// When it lists new pages before an unmap.
-    pub(crate) fn drain(self) -> LruDrain {
+    pub fn drain(self) -> LruDrain {
         let newest = CHANGES.iter().rev().filter(|(_, since, ..)| *since <= self);
         let mut drains = newest.filter_map(|(does, ..)| match does {
             Does::Drains(drain) => Some(*drain),
@@ -99,6 +108,19 @@ impl Linux {
     pub fn changes(self) -> impl Iterator<Item = (String, &'static str, &'static str)> {
         let own = CHANGES.iter().filter(move |(_, since, ..)| *since == self);
         own.map(|(does, _, version, commit)| (does.to_string(), *version, *commit))
+    }
+}
+
+/// The first two numbers of a release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let (major, rest) = release.split_once('.')?;
+    let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+impl Serialize for Linux {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 
@@ -143,6 +165,24 @@ mod tests {
         assert_eq!((all[2], all[3], all[6]), (all[4], all[4], all[5]));
         assert_eq!(of(None), (15, LruDrain::Batched, AreaLocks::None, false));
         assert_eq!(KERNELS.map(|(name, linux)| linux.name() == name), [true; 7]);
+    }
+
+    #[test]
+    fn a_running_release_is_the_nearest_that_is_not_newer() {
+        for (release, expected) in [
+            ("6.18.44-1-amd64", Some("6.18")),
+            ("6.14.0", Some("6.13")),
+            ("6.13-rc1", Some("6.13")),
+            ("5.15.0-91-generic", Some("4.2")),
+            ("4.2.0", Some("4.2")),
+            ("4.1.9", None),
+            ("10.0.0", Some("7.2")),
+            ("6", None),
+            ("6.x", None),
+            ("", None),
+        ] {
+            assert_eq!(Linux::of_release(release).map(Linux::name), expected, "{release}");
+        }
     }
 
     #[test]
