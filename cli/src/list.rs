@@ -34,14 +34,15 @@ fn experiments() -> String {
         let mechanisms: Vec<&str> = experiment.mechanisms.iter().map(|mechanism| mechanism.name()).collect();
         let _ = writeln!(
             text,
-            "{}\n{}\n{}\n  machines: {}\n  needs: {} with CPUs\n  mechanisms: {}\n  default scale: {}\n  \
-             seeds: {}\n  runs: {}",
+            "{}\n{}\n{}\n  machines: {}\n  needs: {} with CPUs\n  mechanisms: {}\n  kernel: {}\n  \
+             default scale: {}\n  seeds: {}\n  runs: {}",
             experiment.name,
             indented(experiment.description, "  ", "  "),
             indented(experiment.paper, "  ", "  "),
             experiment.machines.join(", "),
             if experiment.nodes == 1 { "1 node".into() } else { format!("{} nodes", experiment.nodes) },
             mechanisms.join(", "),
+            kernel(experiment),
             scale(experiment.scale),
             experiment.repeats,
             match experiment.overview {
@@ -53,6 +54,13 @@ fn experiments() -> String {
         );
     }
     text
+}
+
+/// The Linux of its workload, and whether it must be chosen.
+fn kernel(experiment: &Experiment) -> String {
+    let own = experiment.own_kernel();
+    let chosen = if own == experiment.usual_kernel() { "" } else { ", only with --kernel" };
+    own.map_or("none".into(), |own| format!("{}{chosen}", own.name()))
 }
 
 /// Every name with a line on it.

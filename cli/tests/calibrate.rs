@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::Output;
 
+use ceasefire_machine::config::{Linux, Machine};
+
 mod common;
 
 use common::{command, interruptible, unwrapped, Folder};
@@ -53,6 +55,9 @@ fn a_part_writes_only_the_file_that_is_named() {
     let (table, _) = texts(with_data(&folder, &["calibrate", "--only", "switch,switch", "-o", &file]));
     assert!(table.contains("my.toml uses it."), "{table}");
     assert_eq!(folder.contents().len(), 1, "{:?}", folder.contents());
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("Linux says its release");
+    let machine = Machine::from_file(file.as_ref()).expect("a valid file");
+    assert_eq!(machine.linux, Linux::of_release(&release), "{release}");
     let run = [
         "mmap-read",
         "--mechanism",

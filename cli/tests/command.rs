@@ -366,6 +366,13 @@ fn a_release_of_linux_has_its_own_locks_and_no_fitted_figures() {
     let both = ["tlb-flush2", "--machine", "milan-36", "--scale", "0.0005", "--repeats", "1"];
     let text = printed(&[&both[..], &["--kernel", "6.18"]].concat());
     assert!(text.contains("as Linux 6.18") && text.contains("altered"), "{text}");
+    // So has the machine whose file names it.
+    let folder = Folder::new();
+    let machine = include_str!("../../sim/machine/machines/milan-36.toml");
+    let file = folder.write("machine.toml", &format!("linux = '6.18'\n{machine}"));
+    let its = run.map(|word| if word == "milan-36" { file.as_str() } else { word });
+    let its = results(&[&its[..], &["--repeats", "1", "--check", "all"]].concat());
+    assert_eq!((of(&its, "kernel"), of(&its, "elapsed_s")), (of(&new, "kernel"), of(&new, "elapsed_s")));
 }
 
 #[test]
@@ -583,6 +590,7 @@ fn the_lists_are_complete() {
                 "allocation-latency\n",
                 "small-machine\n",
                 "LUF",
+                "kernel: 6.9",
                 "runs: only if named",
             ],
         ),

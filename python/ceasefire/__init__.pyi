@@ -115,6 +115,7 @@ def run(
     scale: Union[float, None] = None,
     cpus: Union[int, None] = None,
     threads: Union[int, None] = None,
+    kernel: Union[str, None] = None,
     settle: Literal["free", "demand"] = "free",
     lru_drain: Union[Literal["eager", "batched"], None] = None,
     without: Sequence[str] = (),
@@ -124,8 +125,9 @@ def run(
     """Runs an experiment once, without the interpreter's lock. Ctrl-C ends it.
 
     ``machine``, ``scale`` and ``threads`` are by default the experiment's own: its first machine, and a thread on each
-    CPU. ``overrides`` set numbers of the machine by their keys. ``without`` leaves effects
-    out of the machine's model. ``oracle=False`` turns the checkers off. ``speculate`` is how often walkers fill
+    CPU. ``kernel`` is the Linux whose locks and batches the memory manager has, by default that of the workload's or the
+    machine's file. ``overrides`` set numbers of the machine by their keys. ``without`` leaves effects out of the
+    machine's model. ``oracle=False`` turns the checkers off. ``speculate`` is how often walkers fill
     translations by themselves, from 0 to 1.
     """
 

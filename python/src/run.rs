@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ceasefire_experiments::{
-    available_memory, compare, named, Experiment as Definition, Plan, RunError as Reason, LRU_DRAINS,
-    PAYMENTS,
+    available_memory, compare, named, Experiment as Definition, Plan, RunError as Reason, KERNELS,
+    LRU_DRAINS, PAYMENTS,
 };
 use ceasefire_machine::config::{Effect, MAX_CPUS};
 use pyo3::prelude::*;
@@ -35,9 +35,9 @@ pub(crate) enum On<'py> {
 #[pyfunction]
 #[pyo3(signature = (
     experiment, machine=None, mechanism="batched", overrides=None, seed=None, scale=None, cpus=None, threads=None,
-    settle=None, lru_drain=None, without=None, oracle=true, speculate=None
+    kernel=None, settle=None, lru_drain=None, without=None, oracle=true, speculate=None
 ), text_signature = "(experiment, machine=None, mechanism='batched', overrides=None, seed=1, scale=None, cpus=None, \
-    threads=None, settle='free', lru_drain=None, without=(), oracle=True, speculate=0.0)")]
+    threads=None, kernel=None, settle='free', lru_drain=None, without=(), oracle=True, speculate=0.0)")]
 // The arguments are those of Python's function.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn run(
@@ -50,6 +50,7 @@ pub(crate) fn run(
     scale: Option<f64>,
     cpus: Option<Bound<'_, PyAny>>,
     threads: Option<Bound<'_, PyAny>>,
+    kernel: Option<&str>,
     settle: Option<&str>,
     lru_drain: Option<&str>,
     without: Option<Vec<String>>,
@@ -90,6 +91,10 @@ pub(crate) fn run(
         threads: threads
             .map(|count| whole("threads", &count, &format!("a whole number, 1 to {}", u16::MAX)))
             .transpose()?,
+        kernel: match kernel {
+            Some(name) => Some(named("kernel", name, &KERNELS).map_err(input)?),
+            None => default.kernel,
+        },
         payment: settle
             .map_or(Ok(default.payment), |name| named("settlement", name, &PAYMENTS).map_err(input))?,
         lru_drain: lru_drain.map(|name| named("LRU drain", name, &LRU_DRAINS).map_err(input)).transpose()?,

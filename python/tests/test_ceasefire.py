@@ -68,18 +68,20 @@ class Figures(unittest.TestCase):
             scale=0.001,
             cpus=4,
             threads=2,
+            kernel="6.12",
             settle="demand",
             lru_drain="eager",
             without=["smt", "ticks"],
             oracle=False,
             speculate=0.25,
         )
-        choices = "--machine milan-36 --mechanism lazy --seed 7 --scale 0.001 --cpus 4 --threads 2 --check none"
+        choices = "--machine milan-36 --mechanism lazy --seed 7 --scale 0.001 --cpus 4 --threads 2 --kernel 6.12 --check none"
         more = "--set settle=demand --set lru_drain=eager --set without=smt,ticks --set speculate=0.25"
         changes = ["--set", "costs.fault=900 ns", "--set", "costs.access=5"]
         self.same(result, "tlb-flush2", *choices.split(), *more.split(), *changes)
         report = result.report
         self.assertEqual((report["settle"], report["lru_drain"], report["speculate"]), ("demand", "eager", 0.25))
+        self.assertEqual(report["kernel"], "6.12")
 
     def test_the_machine_and_the_scale_are_the_experiments_own(self):
         report = ceasefire.run("migrate", cpus=2, scale=0.0001).report
@@ -203,6 +205,7 @@ class Mistakes(unittest.TestCase):
             ({"cpus": 9000}, ["--cpus", "9000"]),
             ({"lru_drain": "eager"}, ["--set", "lru_drain=eager"]),
             ({"without": ["contetion"]}, ["--set", "without=contetion"]),
+            ({"kernel": "6.10"}, ["--kernel", "6.10"]),
             ({"settle": "fre"}, ["--set", "settle=fre"]),
             ({"machine": "no/such.toml"}, ["--machine", "no/such.toml"]),
             ({"overrides": {"costs.fautl": 3}}, ["--set", "costs.fautl=3"]),

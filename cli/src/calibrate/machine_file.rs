@@ -1,7 +1,7 @@
 //! The machine file: the assumptions about this computer, with the measured numbers in their places.
 
 use ceasefire_linux::calibrate::{Computer, Distance, Notes, Quantity, Quartiles};
-use ceasefire_machine::config::{Machine, MachineError, Parameter, TlbLevel, HOST};
+use ceasefire_machine::config::{Linux, Machine, MachineError, Parameter, TlbLevel, HOST};
 use toml_edit::{value, ArrayOfTables, DocumentMut, Item, Table};
 
 use super::formulas::{self, source, Cost};
@@ -19,10 +19,11 @@ pub(super) struct Calibrated {
     pub(super) text: String,
 }
 
-/// The machine like this computer, `host`, with every number that was measured.
+/// The machine like this computer, `host`, with its Linux and every number that was measured.
 pub(super) fn calibrated(
     host: &Machine,
     description: &str,
+    linux: Option<Linux>,
     computer: &Computer,
     notes: &Notes,
 ) -> Result<Calibrated, Failure> {
@@ -31,6 +32,9 @@ pub(super) fn calibrated(
     };
     let mut document: DocumentMut = HOST.parse().map_err(Failure::input)?;
     document["description"] = value(description);
+    if let Some(linux) = linux {
+        document["linux"] = value(linux.name());
+    }
     document["topology"] = Item::Table(topology(host));
     tlb(&mut document, host, notes);
     if let Some(latency) = latency(host, computer, notes) {
@@ -261,7 +265,7 @@ mod tests {
         let host = Machine::host().expect("a computer with Linux");
         let computer = Computer::read().expect("Linux says which CPUs may be used");
         let notes = Notes { figures, missing: Vec::new() };
-        calibrated(&host, "a \"computer\"", &computer, &notes).expect("valid")
+        calibrated(&host, "a \"computer\"", Some(Linux::V6_13), &computer, &notes).expect("valid")
     }
 
     fn parameter<'a>(machine: &'a Machine, key: &str) -> &'a Parameter {
@@ -274,7 +278,7 @@ mod tests {
         let Calibrated { machine, text } = of(Vec::new());
         assert_eq!((machine.costs, machine.tlb, machine.copies), (host.costs, host.tlb, host.copies));
         assert_eq!(machine.topology.bytes(), host.topology.bytes());
-        assert_eq!(machine.description, "a \"computer\"");
+        assert_eq!((machine.description.as_str(), machine.linux), ("a \"computer\"", Some(Linux::V6_13)));
         assert!(text.starts_with("# This computer, as `ceasefire calibrate` measured it."), "{text}");
         assert!(!text.contains("Nothing was measured"), "{text}");
         assert!(machine.sources.iter().all(|parameter| !parameter.source.starts_with("measured")));
@@ -322,6 +326,7 @@ mod tests {
             figure(Quantity::SecondHit, 3.5),
         ]);
         for part in [
+            "\nlinux = \"6.13\"\n\n",
             "\n[tlb.l1]\nentries = 72\nways = 9\n",
             "\n\n[latency.uniform]\nvalue = 40.0\nunit = \"ns\"\nsource = ",
             "range.from = 500.0\nrange.to = 501.0\nrange.because = \"the quartiles of 7 rounds\"\n",

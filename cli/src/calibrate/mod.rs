@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use ceasefire_experiments::available_memory;
 use ceasefire_linux::calibrate::{measure, Computer, Notes, Part, Size};
-use ceasefire_linux::kernel::machine::processor;
-use ceasefire_machine::config::{Machine, Parameter};
+use ceasefire_linux::kernel::machine::{processor, release};
+use ceasefire_machine::config::{Linux, Machine, Parameter};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::CalibrateArguments;
@@ -35,7 +35,8 @@ pub(crate) fn run(arguments: &CalibrateArguments) -> Done {
     let size = Size { rounds: ROUNDS, memory: available_memory() };
     let notes = measured(&parts, &computer, size, arguments.quiet);
     let name = processor();
-    let calibrated = machine_file::calibrated(&host, &description(&name, &host), &computer, &notes)?;
+    let linux = Linux::of_release(&release());
+    let calibrated = machine_file::calibrated(&host, &description(&name, &host), linux, &computer, &notes)?;
     let width = terminal::width();
     let mut text = table::text(&computer, &notes, width);
     text.push_str(&summary(&name, &calibrated.machine, file.as_deref(), width));

@@ -5,14 +5,15 @@ use std::error::Error;
 use std::rc::Rc;
 
 use ceasefire_experiments::Schedule;
-use ceasefire_machine::config::Machine;
+use ceasefire_machine::config::{configure, Machine};
 use ceasefire_machine::{Options, Simulation};
 use ceasefire_memory::{Pages, PAGE_BYTES};
 
 use super::formulas::{nanoseconds, Modelled};
 
-/// Pages, and flushes, of which the mean is taken. It is a whole number of batches of the memory manager's lists.
-const COUNT: u64 = 510;
+/// Pages, and flushes, of which the mean is taken. It is a whole number of batches of the memory manager's lists, be they
+/// of 15 pages or of 31.
+const COUNT: u64 = 15 * 31;
 
 /// The memory of the simulated machine, in bytes: more than the work needs, and less than a computer has, whose frames
 /// would take a while to list.
@@ -26,9 +27,16 @@ pub(super) fn without_remainders(machine: &Machine) -> Result<Modelled, Box<dyn 
     simulated(&machine)
 }
 
-/// The times of the measured work on a simulated machine.
+/// The times of the measured work on a simulated machine with its own Linux.
 fn simulated(machine: &Machine) -> Result<Modelled, Box<dyn Error>> {
-    let options = Options { oracle: false, shadow: false, tick: 0, ..Options::new(Schedule::Batched) };
+    let linux = machine.linux;
+    let options = Options {
+        oracle: false,
+        shadow: false,
+        tick: 0,
+        configure: Box::new(move |config| configure(linux, config)),
+        ..Options::new(Schedule::Batched)
+    };
     let simulation = Simulation::new(machine, options)?;
     let space = simulation.memory().new_space()?;
     let found = Rc::new(Cell::new(None));

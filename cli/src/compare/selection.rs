@@ -94,7 +94,7 @@ pub(super) fn select(
             let is_usual = default.scale <= experiment.scale;
             let usual = overview.filter(|_| is_usual).map_or(default.scale, |overview| overview.scale);
             let plan = Plan {
-                kernel,
+                kernel: kernel.or(default.kernel),
                 payment: settings.settle.unwrap_or(Payment::Free),
                 scale: choice.scale.unwrap_or(usual),
                 seed: manner.seed,
@@ -173,8 +173,8 @@ fn variants(plan: &Plan, mechanisms: &[Mechanism], choice: &Choice, settings: &S
     let chosen = once(settings.lru_drain.clone(), PartialEq::eq);
     let lru_drains = if !chosen.is_empty() {
         chosen
-    } else if plan.kernel.is_some() {
-        // A release lists new pages at one time.
+    } else if plan.kernel != plan.experiment.usual_kernel() {
+        // Another release than the paper's lists new pages at one time.
         Vec::new()
     } else {
         lru_drains

@@ -2,7 +2,7 @@
 
 use ceasefire_experiments::{Repeats, Report};
 
-/// The checkers that watched the runs, and what their model left out, in words.
+/// The checkers that watched the runs, their Linux, and what their model left out, in words.
 pub(crate) fn conditions(runs: &Repeats) -> String {
     let first = runs.first();
     let count = |is: fn(&Report) -> bool| runs.all().iter().filter(|report| is(report)).count();
@@ -15,6 +15,7 @@ pub(crate) fn conditions(runs: &Repeats) -> String {
         (some, 0) => format!("oracle on{}, shadow record off", of_all(some)),
         (some, _) => format!("oracle and shadow record on{}", of_all(some)),
     };
+    let kernel = first.kernel.map_or(String::new(), |kernel| format!("; as Linux {kernel}"));
     let without = match first.without.join(", ") {
         none if none.is_empty() => none,
         without => format!("; without {without}"),
@@ -23,7 +24,7 @@ pub(crate) fn conditions(runs: &Repeats) -> String {
         0.0 => String::new(),
         rate => format!("; CPUs speculate at a rate of {rate}"),
     };
-    format!("{checkers}{without}{speculating}")
+    format!("{checkers}{kernel}{without}{speculating}")
 }
 
 /// The seeds of the runs, in words.
@@ -50,6 +51,8 @@ mod tests {
         assert_eq!(of(std::slice::from_ref(&plain)), "oracle off: broken rules are not detected");
         let bare = [Report { without: vec!["smt", "idle"], ..plain }];
         assert!(of(&bare).ends_with("; without smt, idle"), "{}", of(&bare));
+        let named = [Report { kernel: Some("6.18"), ..bare[0].clone() }];
+        assert!(of(&named).ends_with("; as Linux 6.18; without smt, idle"), "{}", of(&named));
         let eager = [Report { speculate: 0.25, ..bare[0].clone() }];
         assert!(
             of(&eager).ends_with("; without smt, idle; CPUs speculate at a rate of 0.25"),

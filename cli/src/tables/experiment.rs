@@ -36,12 +36,11 @@ pub(super) fn block(cases: &[Case], look: Look) -> String {
     let (plan, runs) = (cases[0].plan, &cases[0].runs);
     let first = runs.first();
     let head = format!(
-        "{} on {}: {} CPUs, {}, {}{}scale {}, {}; {}",
+        "{} on {}: {} CPUs, {}, {}scale {}, {}; {}",
         first.experiment,
         first.machine,
         first.cpus,
         threads(first.threads),
-        first.kernel.map_or(String::new(), |kernel| format!("as Linux {kernel}, ")),
         first.lru_drain.map_or(String::new(), |drain| format!("new pages listed {drain}, ")),
         scale(first.scale),
         seeds(runs),

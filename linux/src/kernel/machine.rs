@@ -53,6 +53,11 @@ fn cpus(system: &Path) -> Vec<(u32, u32)> {
     cpus
 }
 
+/// The release of Linux that runs, as `uname -r` says it.
+pub fn release() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
 /// The name of this computer's processor, as `/proc/cpuinfo` states it.
 pub fn processor() -> String {
     let text = read("/proc/cpuinfo");
@@ -105,5 +110,6 @@ mod tests {
     fn this_computer_has_cpus_and_memory() {
         let facts = facts();
         assert!(!facts.cpus.is_empty() && facts.memory_bytes > 0 && facts.kernel.starts_with("Linux "));
+        assert!(facts.kernel.contains(&format!(" {} ", release())));
     }
 }

@@ -2,11 +2,50 @@
 
 use std::sync::LazyLock;
 
+use ceasefire_machine::config::Linux;
+
 use crate::experiment::Experiment;
 use crate::workloads::all;
 
 /// All experiments, in the order in which the command line lists and runs them.
 pub static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(all);
+
+/// Whether built-in workloads run on their own Linux by default. Not before the machines' numbers are fitted on it.
+const ON_THEIR_OWN: bool = false;
+
+/// The Linux of each built-in workload: that of its paper, also if the paper's reviewers asked for it, or the newest for
+/// those that question no paper.
+const OWN: [(Linux, &[&str]); 5] = [
+    (Linux::V4_2, &["mmap-read"]),
+    (Linux::V6_3, &["migrate", "migrate-huge"]),
+    (Linux::V6_9, &["tiered-inference", "write-heavy", "fork-heavy", "allocation-latency", "small-machine"]),
+    (Linux::V6_13, &["tlb-flush2", "tlb-flush2-processes"]),
+    (
+        Linux::V7_2,
+        &[
+            "switching",
+            "switching-unmap",
+            "switching-left",
+            "mmap-database",
+            "purging-allocator",
+            "wasm-pool",
+            "gc-scavenger",
+            "model-server",
+        ],
+    ),
+];
+
+/// The Linux of the built-in workload of the experiment with this name. `None`: it is not built in.
+pub(crate) fn own_kernel(name: &str) -> Option<Linux> {
+    // The values of parameters follow the workload's name.
+    let workload = name.split(':').next()?;
+    OWN.iter().find(|(_, names)| names.contains(&workload)).map(|(linux, _)| *linux)
+}
+
+/// The same, if built-in workloads run on it by default.
+pub(crate) fn usual_kernel(name: &str) -> Option<Linux> {
+    own_kernel(name).filter(|_| ON_THEIR_OWN)
+}
 
 impl Experiment {
     /// Finds the experiment with this name.
@@ -19,5 +58,43 @@ impl Experiment {
         let is_variant = |own: &str| own.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
         let is = |experiment: &&Self| experiment.name == name || is_variant(experiment.name);
         EXPERIMENTS.iter().filter(is).collect()
+    }
+
+    /// The Linux of its paper, or the newest if it is of none; for a workload file, the one that it names.
+    pub fn own_kernel(&self) -> Option<Linux> {
+        self.kernel.or(own_kernel(self.name))
+    }
+
+    /// The Linux on which it runs by default, unless the machine's file names one: a workload file comes before it.
+    pub fn usual_kernel(&self) -> Option<Linux> {
+        self.kernel.or(usual_kernel(self.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_built_in_workload_has_its_own_kernel() {
+        let workload = |experiment: &Experiment| experiment.name.split(':').next();
+        let listed: BTreeSet<&str> = EXPERIMENTS.iter().filter_map(workload).collect();
+        let known: Vec<&str> = OWN.iter().flat_map(|(_, names)| *names).copied().collect();
+        assert_eq!(known.len(), listed.len());
+        assert_eq!(known.into_iter().collect::<BTreeSet<_>>(), listed);
+        for (paper, linux) in [
+            ("BATCH-RECLAIM", Linux::V4_2),
+            ("BATCH-MIGRATE", Linux::V6_3),
+            ("LUF", Linux::V6_9),
+            ("BROADCAST", Linux::V6_13),
+        ] {
+            for experiment in EXPERIMENTS.iter().filter(|one| one.paper.starts_with(paper)) {
+                assert_eq!(experiment.own_kernel(), Some(linux), "{}", experiment.name);
+            }
+        }
+        assert_eq!(own_kernel("wasm-pool:batch=7"), Some(Linux::V7_2));
+        assert_eq!((own_kernel("wasm"), own_kernel("./wasm-pool")), (None, None));
     }
 }

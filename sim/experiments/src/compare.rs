@@ -1,5 +1,8 @@
 //! Comparing each run's figures with those that its paper published.
 
+use ceasefire_machine::config::Linux;
+
+use crate::catalogue::usual_kernel;
 use crate::experiment::Mechanism;
 use crate::published::{self, published, Basis, Caveat, Comparison, Row, Run, Side};
 use crate::run::Report;
@@ -46,8 +49,9 @@ impl Report {
 
     fn as_run(&self) -> Run<'_> {
         let Self { experiment, built_in, threads, lru_drain, .. } = self;
-        // The machines were fitted without a release.
-        let altered = !self.without.is_empty() || self.kernel.is_some();
+        // The machines were fitted on the usual release, or without one.
+        let usual = usual_kernel(experiment).map(Linux::name);
+        let altered = !self.without.is_empty() || self.kernel != usual;
         let machine = built_in.unwrap_or_default();
         Run { experiment, machine, threads: *threads, lru_drain: *lru_drain, altered }
     }

@@ -7,7 +7,6 @@
 mod catalogue;
 mod compare;
 mod experiment;
-mod linux;
 mod measurement;
 mod names;
 mod published;
@@ -20,10 +19,10 @@ mod workloads;
 
 pub use catalogue::EXPERIMENTS;
 pub use ceasefire::{Payment, Schedule};
+pub use ceasefire_machine::config::{Linux, KERNELS};
 pub use ceasefire_memory::LruDrain;
 pub use compare::{compare, published_field, published_names};
 pub use experiment::{Experiment, Mechanism, Overview, RunError, Sweep};
-pub use linux::{Linux, KERNELS};
 pub use measurement::{Atomic, Interval, Latency, PerProcess, Series, Time};
 pub use names::{named, UnknownName, LRU_DRAINS, PAYMENTS};
 pub use published::{published, Basis, Case, Caveat, Comparison, Figure, Influences, NoFigure, Row, Side};

@@ -143,7 +143,7 @@ impl<'a> Point<'a> {
                 .parameters
                 .iter()
                 .chain(&self.settings)
-                .map(|setting| (setting.key.clone(), Value::of(&setting.value)))
+                .map(|setting| (setting.key.clone(), Value::of(&setting.key, &setting.value)))
                 .collect(),
             figures: Vec::new(),
             error: None,
@@ -163,7 +163,7 @@ impl<'a> Point<'a> {
         option("repeats", "1");
         for setting in &self.settings {
             match setting.key.as_str() {
-                "scale" | "cpus" | "threads" => option(&setting.key, &setting.value),
+                "scale" | "cpus" | "threads" | "kernel" => option(&setting.key, &setting.value),
                 _ => option("set", &setting.to_string()),
             }
         }

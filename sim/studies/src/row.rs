@@ -46,10 +46,12 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// A value as it is written, such as `900 ns`: its number, or the word that it is.
-    pub(crate) fn of(text: &str) -> Self {
+    /// The value of a key as it is written, such as `900 ns`: its number, or the word that it is. A kernel is a word: 6.2
+    /// is not 6.20.
+    pub(crate) fn of(key: &str, text: &str) -> Self {
         let number = text.split_once(' ').map_or(text, |(number, _)| number).parse();
-        number.map_or_else(|_| Self::Word(text.to_owned()), Self::Number)
+        let number = number.ok().filter(|_| key != "kernel");
+        number.map_or_else(|| Self::Word(text.to_owned()), Self::Number)
     }
 }
 

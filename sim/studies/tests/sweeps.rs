@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ceasefire_experiments::{Cells, Host};
+use ceasefire_experiments::{Cells, Host, Linux};
 use ceasefire_studies::{sweep, table, DataSet, DataSetError, Progress, Row, Study, SweepError, Watch};
 use tempfile::TempDir;
 
@@ -191,6 +191,20 @@ fn every_point_has_a_name_of_its_own_and_mechanisms_share_a_case() {
 }
 
 #[test]
+fn a_kernel_is_a_value_like_others() {
+    let text = "experiments = ['migrate']\nmachines = ['2-socket-intel']\nmechanisms = ['batched']\n\
+                [parameters]\nscale = 0.0001\ncpus = 2\nkernel = ['6.3', '7.2']\n";
+    let study = study(text);
+    let points: Vec<_> = (0..study.len()).map(|number| study.point(number)).collect();
+    let kernels: Vec<_> = points.iter().map(|point| point.plan().expect("it can run").kernel).collect();
+    assert_eq!(kernels, [Some(Linux::V6_3), Some(Linux::V7_2)]);
+    let columns = table(&points.iter().map(|point| point.failed(String::new())).collect::<Vec<_>>());
+    let column = columns.iter().find(|column| column.name == "kernel").expect("a column");
+    assert!(matches!(column.cells, Cells::Text(_) | Cells::TextOrNone(_)), "a name, and no number");
+    assert!(points[1].command().ends_with(" --kernel 7.2"), "{}", points[1].command());
+}
+
+#[test]
 fn a_row_that_is_sent_as_json_is_the_same_to_the_bit() {
     let study = study(STUDY);
     let row = study.point(3).run(&Host::new(), || true).expect("it is not stopped");
@@ -253,7 +267,15 @@ fn a_wrong_study_is_refused_in_one_line() {
         (
             parameter("speed = 3"),
             "s.toml:5: parameters.speed: speed: must be a number of 2-socket-intel, or one of scale, cpus, threads, \
-             lru_drain, settle",
+             kernel, lru_drain, settle",
+        ),
+        (
+            parameter("kernel = ['6.9', '6.10']"),
+            "s.toml:5: parameters.kernel: \"6.10\": must be one of 4.2, 6.3, 6.9, 6.12, 6.13, 6.18, 7.2",
+        ),
+        (
+            parameter("kernel = { from = 6.3, to = 6.9 }"),
+            "s.toml:5: parameters.kernel: a range: must be a name or a list of names",
         ),
         (
             parameter("costs.fault = { from = '3 ns', to = '3 ns' }"),

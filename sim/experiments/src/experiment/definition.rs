@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ceasefire_machine::config::Machine;
+use ceasefire_machine::config::{Linux, Machine};
 use ceasefire_memory::{LruDrain, PAGE_BYTES};
 
 use super::error::RunError;
@@ -48,6 +48,8 @@ pub struct Experiment {
     pub mechanisms: &'static [Mechanism],
     /// The values of a workload file's parameters, by name.
     pub parameters: &'static [(String, String)],
+    /// The release of Linux that its workload file names.
+    pub kernel: Option<Linux>,
     /// The default scale, as a fraction of the paper's size.
     pub scale: f64,
     /// The smallest scale at which its ratios are known to be those of scale 1. Below it, they are marked.

@@ -5,12 +5,11 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 
 use ceasefire::{Payment, Schedule};
-use ceasefire_machine::config::Machine;
+use ceasefire_machine::config::{configure, Linux, Machine};
 use ceasefire_machine::{Options, TraceFormat, TraceOutput};
 use ceasefire_memory::{LruDrain, NodeId};
 
 use crate::experiment::{Experiment, Mechanism, RunError, Setup};
-use crate::linux::{configure, Linux};
 use crate::names::{drain_name, payment_name};
 use crate::published::Influences;
 
@@ -58,16 +57,18 @@ pub struct TraceFile {
 }
 
 impl Plan {
-    /// The experiment's own run on a machine: its baseline, its scale or the smallest that the machine can have, seed
-    /// 1, with both checkers.
+    /// The experiment's own run on a machine: its baseline, its Linux or the machine's, its scale or the smallest that
+    /// the machine can have, seed 1, with both checkers.
     pub fn new(experiment: &'static Experiment, machine: Machine) -> Self {
+        // A workload file's comes before the machine's, and a built-in workload's after it.
+        let kernel = experiment.kernel.or(machine.linux).or(experiment.usual_kernel());
         let mut plan = Self {
             experiment,
             machine,
             mechanism: experiment.baseline(),
             payment: Payment::Free,
             threads: None,
-            kernel: None,
+            kernel,
             lru_drain: None,
             scale: experiment.scale,
             seed: 1,
@@ -188,6 +189,7 @@ impl Plan {
             scale: self.scale,
             seed: self.seed,
             threads: self.chosen_threads(),
+            kernel,
             nodes: self.nodes()?,
             contents: self.keeps_contents(),
             options: Options {

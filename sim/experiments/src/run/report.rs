@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ceasefire_machine::config::{builtin, Machine, MachineError};
+use ceasefire_machine::config::{builtin, Linux, Machine, MachineError};
 use ceasefire_machine::{Outcome, Reading};
 use ceasefire_memory::{CLASSES, PAGE_BYTES};
 use serde::Serialize;
@@ -10,7 +10,6 @@ use serde::Serialize;
 use super::plan::Plan;
 use super::used::is_used;
 use crate::experiment::{Finished, Mechanism};
-use crate::linux::Linux;
 use crate::measurement::{Atomic, Latency, PerProcess, Series, Time};
 use crate::published::{Comparison, Influences};
 

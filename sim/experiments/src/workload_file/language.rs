@@ -6,7 +6,7 @@
 //! A workload is made of groups of like processes. The threads of a group work through its phases, and a phase repeats
 //! its operations. An operation uses a mapping or an allocator of its process.
 
-use ceasefire_machine::config::Machine;
+use ceasefire_machine::config::{Linux, Machine};
 use ceasefire_machine::document::Error;
 use ceasefire_memory::LruDrain;
 
@@ -38,6 +38,8 @@ pub(super) struct Workload {
 /// The settings of the memory manager that differ from its own choice.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Kernel {
+    /// The release of Linux that it is like.
+    pub(super) linux: Option<Linux>,
     pub(super) lru_batch: Option<u32>,
     pub(super) read_ahead: Option<u32>,
     pub(super) fault_around: Option<u32>,

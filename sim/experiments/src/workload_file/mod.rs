@@ -33,6 +33,7 @@ use self::language::{Sweep as Varied, Workload};
 use self::layout::Layout;
 use self::variants::name_of;
 pub use self::variants::Given;
+use crate::catalogue::own_kernel;
 use crate::experiment::{Experiment, Footprint, Frames, Overview, RunError, Sweep};
 use crate::workloads::files;
 
@@ -47,8 +48,8 @@ impl Experiment {
         let name = path.to_string_lossy();
         let text = fs::read_to_string(path)
             .map_err(|error| Problem::Unreadable(error.to_string()).in_file(&name))?;
-        // A built-in experiment has published figures by its name.
-        let own = if Self::find(&name).is_some() { format!("./{name}") } else { name.to_string() };
+        // A built-in experiment has published figures and a kernel by its name.
+        let own = if own_kernel(&name).is_some() { format!("./{name}") } else { name.to_string() };
         Ok(kept(experiments(&name, &own, &text, given, None)?))
     }
 
@@ -118,6 +119,7 @@ fn of_workload(name: String, workload: &'static Workload, overview: Option<Overv
         machines: machines.leak(),
         mechanisms: &workload.mechanisms,
         parameters: &[],
+        kernel: workload.kernel.linux,
         scale: workload.scale,
         faithful_from: workload.faithful_from,
         repeats: workload.repeats,

@@ -2,6 +2,7 @@
 //!
 //! The groups and the names that they declare are read first, then the phases, which may use the names of any group.
 
+use ceasefire_machine::config::KERNELS;
 use ceasefire_machine::document::{suggestion, Entry, Error, Place, Problem, Section};
 use ceasefire_memory::LruDrain;
 
@@ -76,9 +77,11 @@ fn read_scale(entry: &Entry<'_>) -> Result<f64, Error> {
 
 fn read_kernel(entry: Entry<'_>) -> Result<Kernel, Error> {
     let mut section = entry.section()?;
+    let linux = section.take_if_there("linux").map(|entry| entry.one_of(&KERNELS)).transpose()?;
     let mut count =
         |key: &str, most: u32| section.take_if_there(key).map(|entry| entry.count(1, most)).transpose();
     let kernel = Kernel {
+        linux,
         lru_batch: count("lru_batch", 31)?,
         read_ahead: count("read_ahead", 512)?,
         fault_around: count("fault_around", 512)?,

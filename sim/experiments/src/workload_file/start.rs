@@ -45,14 +45,16 @@ pub(super) fn start(workload: &'static Workload, setup: Setup) -> Result<Started
     let machine = machine(workload, &setup.machine, setup.scale).map_err(RunError::Machine)?;
     let layout =
         Layout::new(workload, &machine.topology, setup.threads.into()).map_err(RunError::Workload)?;
-    let (kernel, chosen) = (workload.kernel, setup.options.configure);
+    let (kernel, chosen, release) = (workload.kernel, setup.options.configure, setup.kernel);
     let configure = move |config: &mut Config| {
         let set = |value: Option<u32>, to: &mut u32| *to = value.unwrap_or(*to);
         set(kernel.read_ahead, &mut config.read_ahead);
         set(kernel.fault_around, &mut config.fault_around);
-        config.lru_batch = kernel.lru_batch.map_or(config.lru_batch, |count| count as usize);
-        // Last: the file's batch is that of its paper's kernel, and another may be chosen.
         chosen(config);
+        // The file's batch is one of the file's own Linux. Another has its own.
+        if let Some(count) = kernel.lru_batch.filter(|_| release == kernel.linux) {
+            config.lru_batch = count as usize;
+        }
     };
     let simulation = Simulation::new(&machine, Options { configure: Box::new(configure), ..setup.options })?;
     let scaled = |time: u64| (time as f64 * setup.scale) as u64;

@@ -1,6 +1,6 @@
 //! Runs of small workload files: the counts that each operation makes. And any text as a file.
 
-use ceasefire_machine::config::{builtin, Machine};
+use ceasefire_machine::config::{builtin, Linux, Machine};
 use proptest::prelude::*;
 
 use super::*;
@@ -16,10 +16,18 @@ fn machine(cpus: u32) -> Machine {
 
 /// Runs the workload on a machine of four CPUs under every check.
 fn run_with(text: &str, mechanism: Mechanism) -> Report {
+    run_planned(&Plan { mechanism, ..plan(text, machine(4)) })
+}
+
+/// The plan of the workload on a machine.
+fn plan(text: &str, machine: Machine) -> Plan {
     let text = format!("memory = '32 MiB'\n{text}");
     let experiments = experiments("f", "f", &text, &[], None).unwrap_or_else(|error| panic!("{error}"));
     let [experiment] = experiments.try_into().expect("one variant");
-    let plan = Plan { mechanism, ..Plan::new(Box::leak(Box::new(experiment)), machine(4)) };
+    Plan::new(Box::leak(Box::new(experiment)), machine)
+}
+
+fn run_planned(plan: &Plan) -> Report {
     plan.check().expect("it fits");
     let report = plan.run(|_| ()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((report.violations, report.loads_wrong.unwrap_or(0)), (0, 0), "{:?}", report.broken);
@@ -246,6 +254,36 @@ fn a_child_of_a_parent_without_mappings_ends() {
 }
 
 #[test]
+fn the_kernel_of_a_file_comes_before_that_of_the_machine() {
+    let text = |kernel: &str| format!("[kernel]\n{kernel}\n{}", process("", 1, "{ sleep = '1 us' }"));
+    let of = |kernel: &str, linux| plan(&text(kernel), Machine { linux, ..machine(4) }).kernel;
+    let (old, new) = (Some(Linux::V6_9), Some(Linux::V7_2));
+    assert_eq!(
+        [of("", None), of("", new), of("linux = '6.9'", None), of("linux = '6.9'", new)],
+        [None, new, old, old]
+    );
+    let known = r#""4.2", "6.3", "6.9", "6.12", "6.13", "6.18", "7.2""#;
+    let expected = format!("f:2: kernel.linux: \"6.10\": must be one of {known}");
+    assert_eq!(error_of(&text("linux = '6.10'")), expected);
+}
+
+#[test]
+fn a_batch_of_new_pages_belongs_to_the_kernel_of_its_file() {
+    // Each thread lists so many of its new pages under the lock of its node.
+    let of = |kernel: &str, chosen: Option<Linux>| {
+        let work =
+            process("threads = 4\nmapping.heap = { size = '1 MiB' }", 64, "{ store = 'heap', pages = 1 }");
+        let plan = plan(&format!("[kernel]\n{kernel}\n{work}"), machine(4));
+        run_planned(&Plan { kernel: chosen.or(plan.kernel), ..plan }).elapsed_s.to_bits()
+    };
+    let (old, new) = (Some(Linux::V6_3), Some(Linux::V6_9));
+    assert_ne!(of("linux = '6.9'\nlru_batch = 1", None), of("linux = '6.9'", None));
+    assert_ne!(of("lru_batch = 1", None), of("", None));
+    assert_eq!(of("linux = '6.9'\nlru_batch = 1", old), of("", old));
+    assert_eq!(of("lru_batch = 1", new), of("linux = '6.9'", None));
+}
+
+#[test]
 fn mistakes_are_answered_with_the_place_and_the_bound() {
     let of = |memory: &str, operations: &str| error_of(&process(memory, 1, operations));
     let heap = "mapping.heap = { size = '1 MiB' }";
@@ -277,17 +315,14 @@ fn mistakes_are_answered_with_the_place_and_the_bound() {
 #[test]
 fn a_workload_that_does_not_fit_the_machine_is_refused_before_it_runs() {
     for (memory, expected) in [
-        ("cpus = [4]", "f:3: process[0].cpus[0]: \"4\": must be below 4, the number of CPUs"),
-        ("processes = 70000", "f:3: process[0].processes: \"70000\": must be at most 65535"),
+        ("cpus = [4]", "f:4: process[0].cpus[0]: \"4\": must be below 4, the number of CPUs"),
+        ("processes = 70000", "f:4: process[0].processes: \"70000\": must be at most 65535"),
         (
             "mapping.m = { size = '100 TiB' }",
-            "f:3: process[0].mapping.m.size: \"100 TiB\": must be at most 4294967295 pages",
+            "f:4: process[0].mapping.m.size: \"100 TiB\": must be at most 4294967295 pages",
         ),
     ] {
-        let text = process(memory, 1, "{ compute = '1 us' }");
-        let experiments = experiments("f", "f", &text, &[], None).expect("valid");
-        let [experiment] = experiments.try_into().expect("one variant");
-        let plan = Plan::new(Box::leak(Box::new(experiment)), machine(4));
+        let plan = plan(&process(memory, 1, "{ compute = '1 us' }"), machine(4));
         assert_eq!(plan.check().expect_err("does not fit").to_string(), expected);
     }
 }
@@ -355,6 +390,7 @@ fn piece() -> impl Strategy<Value = String> {
         "[sweep]\n",
         "[measure]\n",
         "[kernel]\n",
+        "linux",
         "'$x'",
         "x",
         "'10 us'",

@@ -50,6 +50,7 @@ const EXPERIMENT: Experiment = Experiment {
     machines: &["1-socket", "4-node-48-cpu"],
     mechanisms: &[Mechanism::PerPage, Mechanism::Batched, Mechanism::Lazy],
     parameters: &[],
+    kernel: None,
     scale: 1.0 / 32.0,
     faithful_from: 0.0,
     repeats: 1,

@@ -47,6 +47,7 @@ const EXPERIMENT: Experiment = Experiment {
     machines: &["1-socket"],
     mechanisms: &[Mechanism::PerPage, Mechanism::Batched, Mechanism::Lazy],
     parameters: &[],
+    kernel: None,
     scale: 1.0 / 64.0,
     faithful_from: 0.0,
     repeats: 1,

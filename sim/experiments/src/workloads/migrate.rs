@@ -47,6 +47,7 @@ const EXPERIMENT: Experiment = Experiment {
     machines: &["2-socket-intel", "128-core-arm64"],
     mechanisms: &[Mechanism::PerPage, Mechanism::Batched],
     parameters: &[],
+    kernel: None,
     scale: 1.0,
     // Interrupts: 0.0003 at 1/8, 0.012 at 1. A smaller range has more of its pages under migration.
     faithful_from: 1.0,

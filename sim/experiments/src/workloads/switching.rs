@@ -64,6 +64,7 @@ const EXPERIMENT: Experiment = Experiment {
     machines: &["2-socket-intel", "milan-8192"],
     mechanisms: &[Mechanism::Batched],
     parameters: &[],
+    kernel: None,
     scale: 1.0,
     faithful_from: 0.0,
     repeats: 1,

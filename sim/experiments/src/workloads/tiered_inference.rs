@@ -71,6 +71,7 @@ const EXPERIMENT: Experiment = Experiment {
     overview: Some(Overview { scale: 1.0 / 256.0, repeats: 2 }),
     mechanisms: &[Mechanism::Batched, Mechanism::Lazy],
     parameters: &[],
+    kernel: None,
     scale: 1.0 / 256.0,
     nodes: 1,
     windowed: true,

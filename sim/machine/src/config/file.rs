@@ -8,6 +8,7 @@ use super::copy::CopyCost;
 use super::costs::Costs;
 use super::idle::IdleState;
 use super::latency::Latency;
+use super::linux::KERNELS;
 use super::machine::Machine;
 use super::mark::Origin;
 use super::matrix::Matrix;
@@ -57,6 +58,7 @@ pub(super) fn assemble(
     let (mut files, mut warnings) = (Vec::new(), Vec::new());
     let name = root.take("name")?.text()?;
     let description = root.take("description")?.text()?;
+    let linux = root.take_if_there("linux").map(|entry| entry.one_of(&KERNELS)).transpose()?;
     let tlb = TlbGeometry::read(root.take("tlb")?.section()?, &mut sources)?;
     let section = root.take("latency")?.section()?;
     let latency = read_latency(section, base_dir, &topology, &mut sources, &mut files)?;
@@ -109,6 +111,7 @@ pub(super) fn assemble(
         idle,
         memory,
         tick,
+        linux,
         without: Vec::new(),
         sources,
         files,
@@ -238,6 +241,7 @@ mod tests {
     use std::fs;
 
     use super::super::testing::TempDir;
+    use super::super::Linux;
     use super::*;
 
     /// A machine of two nodes of one CPU.
@@ -292,6 +296,17 @@ mod tests {
         assert_eq!(machine.storage.map(|storage| (storage.read, storage.write)), Some((8_000, 9_000)));
         assert!(!machine.processor.asids);
         assert_eq!(machine.sources.len(), plain.sources.len() + 1 + 3 + 1);
+    }
+
+    #[test]
+    fn a_release_of_linux_is_a_part_of_the_machine() {
+        let plain = read(&text(UNIFORM)).expect("valid");
+        let named = |name: &str| read(&format!("linux = '{name}'\n{}", text(UNIFORM)));
+        let machine = named("6.9").expect("valid");
+        assert_eq!((plain.linux, machine.linux.map(Linux::name)), (None, Some("6.9")));
+        assert!(machine.hash() != plain.hash() && machine.hash() != named("6.3").expect("valid").hash());
+        let known = r#""4.2", "6.3", "6.9", "6.12", "6.13", "6.18", "7.2""#;
+        assert_eq!(named("6.10"), Err(format!("f:1: linux: \"6.10\": must be one of {known}")));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::costs::Costs;
 use super::effect::{sorted_names, Effect};
 use super::idle::IdleState;
 use super::latency::Latency;
+use super::linux::Linux;
 use super::memory::TierMemory;
 use super::processor::Processor;
 use super::quantity::{Parameter, Picoseconds};
@@ -53,6 +54,9 @@ pub struct Machine {
     pub memory: Vec<TierMemory>,
     /// The time that a tick of the timer takes, beside the flush that it may make.
     pub tick: Picoseconds,
+    /// The release of Linux that it runs, if its file names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub linux: Option<Linux>,
     /// The effects that were left out ([`without`](Self::without)).
     #[serde(serialize_with = "sorted_names")]
     pub without: Vec<Effect>,

@@ -165,6 +165,9 @@ pub(super) fn values(key: String, entry: Entry<'_>) -> Result<Values, Error> {
 /// Reads `{ from, to }` with `spacing` if it is drawn, or with `steps` if it is a list of equal steps.
 fn range(key: String, mut section: Section<'_>) -> Result<Values, Error> {
     let place = section.place().clone();
+    if key == "kernel" {
+        return Err(place.error(Problem::invalid("a range", "a name or a list of names")));
+    }
     let mut amount = |name: &str| {
         let entry = section.take(name)?;
         let written =

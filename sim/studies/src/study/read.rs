@@ -303,7 +303,7 @@ fn checked_range(
 fn check(setting: &Setting, place: &Place<'_>, subjects: &[Subject]) -> Result<(), Error> {
     let mut chosen = Chosen::default();
     let of_value = |bound: &str| place.error(Problem::invalid(format!("{:?}", setting.value), bound));
-    chosen.take(setting).map_err(of_value)?;
+    chosen.take(setting).map_err(|bound| of_value(&bound))?;
     for subject in subjects {
         if let Some(change) = chosen.changes.first() {
             let known =

@@ -1,6 +1,8 @@
 //! An experiment on one machine, with the numbers that every point of the study has.
 
-use ceasefire_experiments::{named, Experiment, LruDrain, Mechanism, Payment, Plan, LRU_DRAINS, PAYMENTS};
+use ceasefire_experiments::{
+    named, Experiment, Linux, LruDrain, Mechanism, Payment, Plan, KERNELS, LRU_DRAINS, PAYMENTS,
+};
 use ceasefire_machine::config::{Change, Machine, MachineError, MachineFile};
 
 use super::axis::Setting;
@@ -36,7 +38,7 @@ pub(crate) struct Subject {
 pub(crate) const OF_WORKLOAD: &str = "workload.";
 
 /// The keys that set something of the run. All others are numbers of the machine.
-pub(crate) const OF_RUN: [&str; 5] = ["scale", "cpus", "threads", "lru_drain", "settle"];
+pub(crate) const OF_RUN: [&str; 6] = ["scale", "cpus", "threads", "kernel", "lru_drain", "settle"];
 
 /// What the settings of a point come to.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +47,7 @@ pub(crate) struct Chosen {
     pub(crate) scale: Option<f64>,
     pub(crate) cpus: Option<u32>,
     pub(crate) threads: Option<u16>,
+    pub(crate) kernel: Option<Linux>,
     pub(crate) lru_drain: Option<LruDrain>,
     pub(crate) settle: Option<Payment>,
 }
@@ -54,7 +57,7 @@ impl Chosen {
     ///
     /// # Errors
     /// The allowed values, if the value is none of them.
-    pub(crate) fn take(&mut self, Setting { key, value }: &Setting) -> Result<(), &'static str> {
+    pub(crate) fn take(&mut self, Setting { key, value }: &Setting) -> Result<(), String> {
         fn count<T: std::str::FromStr>(value: &str) -> Option<T> {
             value.parse().ok()
         }
@@ -65,6 +68,10 @@ impl Chosen {
             }
             "cpus" => self.cpus = Some(count(value).ok_or("a whole number")?),
             "threads" => self.threads = Some(count(value).ok_or("a whole number, 1 to 65535")?),
+            "kernel" => {
+                let known = || format!("one of {}", KERNELS.map(|(name, _)| name).join(", "));
+                self.kernel = Some(named(key, value, &KERNELS).map_err(|_| known())?);
+            }
             "lru_drain" => {
                 self.lru_drain =
                     Some(named(key, value, &LRU_DRAINS).map_err(|_| "\"eager\" or \"batched\"")?);
@@ -147,6 +154,7 @@ impl Subject {
             mechanism,
             payment: chosen.settle.unwrap_or(default.payment),
             threads: chosen.threads,
+            kernel: chosen.kernel.or(default.kernel),
             lru_drain: chosen.lru_drain,
             scale: chosen.scale.unwrap_or(default.scale),
             ..default

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use ceasefire_machine::config::{Contention, Waiting};
 use ceasefire_memory::{AreaLocks, Config, LruDrain};
+use serde::{Serialize, Serializer};
+
+use super::{Contention, Waiting};
 
 /// A release of Linux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +66,7 @@ const CHANGES: [(Does, Linux, &str, &str); 10] = [
 
 /// Sets up a memory manager as a release does. Without one it is as the numbers of the machines were fitted: every
 /// operation locks the space, and each mapping has an area and tables of its own.
-pub(crate) fn configure(linux: Option<Linux>, config: &mut Config) {
+pub fn configure(linux: Option<Linux>, config: &mut Config) {
     if let Some(linux) = linux {
         linux.configure(config);
     } else {
@@ -78,8 +80,16 @@ impl Linux {
         KERNELS.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
     }
 
+    /// The newest release that is not newer than the one that Linux calls so, such as `6.18.44-1-amd64`. `None`: all are
+    /// newer, or it is no number of a release.
+    pub fn of_release(release: &str) -> Option<Self> {
+        let running = version(release)?;
+        let known = KERNELS.iter().rev().find(|(name, _)| version(name) <= Some(running));
+        known.map(|(_, linux)| *linux)
+    }
+
     /// Sets up a memory manager as this release does.
-    fn configure(self, config: &mut Config) {
+    pub fn configure(self, config: &mut Config) {
         config.joins_areas = true;
         for (does, ..) in CHANGES.iter().filter(|(_, since, ..)| *since <= self) {
             match *does {
@@ -92,7 +102,7 @@ impl Linux {
     }
 
     /// Sets up a machine's locks as this release does.
-    pub(crate) fn contend(self, contention: &mut Contention) {
+    pub fn contend(self, contention: &mut Contention) {
         contention.guarded_of_table = 0;
         contention.waiting = self.newest(|does| match does {
             Does::Waits(waiting) => Some(waiting),
@@ -101,7 +111,7 @@ impl Linux {
     }
 
     /// When it lists new pages before an unmap.
-    pub(crate) fn drain(self) -> LruDrain {
+    pub fn drain(self) -> LruDrain {
         self.newest(|does| match does {
             Does::Drains(drain) => Some(drain),
             _ => None,
@@ -118,6 +128,19 @@ impl Linux {
     pub fn changes(self) -> impl Iterator<Item = (String, &'static str, &'static str)> {
         let own = CHANGES.iter().filter(move |(_, since, ..)| *since == self);
         own.map(|(does, _, version, commit)| (does.to_string(), *version, *commit))
+    }
+}
+
+/// The first two numbers of a release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let (major, rest) = release.split_once('.')?;
+    let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+impl Serialize for Linux {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 
