@@ -42,7 +42,7 @@ fn experiments() -> String {
             experiment.machines.join(", "),
             if experiment.nodes == 1 { "1 node".into() } else { format!("{} nodes", experiment.nodes) },
             mechanisms.join(", "),
-            kernel(experiment),
+            experiment.usual_kernel().name(),
             scale(experiment.scale),
             experiment.repeats,
             match experiment.overview {
@@ -54,13 +54,6 @@ fn experiments() -> String {
         );
     }
     text
-}
-
-/// The Linux of its workload, and whether it must be chosen.
-fn kernel(experiment: &Experiment) -> String {
-    let own = experiment.own_kernel();
-    let chosen = if own == experiment.usual_kernel() { "" } else { ", only with --kernel" };
-    own.map_or("none".into(), |own| format!("{}{chosen}", own.name()))
 }
 
 /// Every name with a line on it.

@@ -92,7 +92,7 @@ pub(crate) fn run(
             .map(|count| whole("threads", &count, &format!("a whole number, 1 to {}", u16::MAX)))
             .transpose()?,
         kernel: match kernel {
-            Some(name) => Some(named("kernel", name, &KERNELS).map_err(input)?),
+            Some(name) => named("kernel", name, &KERNELS).map_err(input)?,
             None => default.kernel,
         },
         payment: settle

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::rc::Rc;
 
 use ceasefire_experiments::Schedule;
-use ceasefire_machine::config::{configure, Machine};
+use ceasefire_machine::config::{Linux, Machine};
 use ceasefire_machine::{Options, Simulation};
 use ceasefire_memory::{Pages, PAGE_BYTES};
 
@@ -29,12 +29,12 @@ pub(super) fn without_remainders(machine: &Machine) -> Result<Modelled, Box<dyn 
 
 /// The times of the measured work on a simulated machine with its own Linux.
 fn simulated(machine: &Machine) -> Result<Modelled, Box<dyn Error>> {
-    let linux = machine.linux;
+    let linux = machine.linux.unwrap_or(Linux::NEWEST);
     let options = Options {
         oracle: false,
         shadow: false,
         tick: 0,
-        configure: Box::new(move |config| configure(linux, config)),
+        configure: Box::new(move |config| linux.configure(config)),
         ..Options::new(Schedule::Batched)
     };
     let simulation = Simulation::new(machine, options)?;

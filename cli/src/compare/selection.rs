@@ -94,7 +94,7 @@ pub(super) fn select(
             let is_usual = default.scale <= experiment.scale;
             let usual = overview.filter(|_| is_usual).map_or(default.scale, |overview| overview.scale);
             let plan = Plan {
-                kernel: kernel.or(default.kernel),
+                kernel: kernel.unwrap_or(default.kernel),
                 payment: settings.settle.unwrap_or(Payment::Free),
                 scale: choice.scale.unwrap_or(usual),
                 seed: manner.seed,

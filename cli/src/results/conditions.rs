@@ -15,7 +15,7 @@ pub(crate) fn conditions(runs: &Repeats) -> String {
         (some, 0) => format!("oracle on{}, shadow record off", of_all(some)),
         (some, _) => format!("oracle and shadow record on{}", of_all(some)),
     };
-    let kernel = first.kernel.map_or(String::new(), |kernel| format!("; as Linux {kernel}"));
+    let kernel = format!("; as Linux {}", first.kernel);
     let without = match first.without.join(", ") {
         none if none.is_empty() => none,
         without => format!("; without {without}"),
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(of(std::slice::from_ref(&plain)), "oracle off: broken rules are not detected");
         let bare = [Report { without: vec!["smt", "idle"], ..plain }];
         assert!(of(&bare).ends_with("; without smt, idle"), "{}", of(&bare));
-        let named = [Report { kernel: Some("6.18"), ..bare[0].clone() }];
+        let named = [Report { kernel: "6.18", ..bare[0].clone() }];
         assert!(of(&named).ends_with("; as Linux 6.18; without smt, idle"), "{}", of(&named));
         let eager = [Report { speculate: 0.25, ..bare[0].clone() }];
         assert!(

@@ -10,9 +10,6 @@ use crate::workloads::all;
 /// All experiments, in the order in which the command line lists and runs them.
 pub static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(all);
 
-/// Whether built-in workloads run on their own Linux by default. Not before the machines' numbers are fitted on it.
-const ON_THEIR_OWN: bool = false;
-
 /// The Linux of each built-in workload: that of its paper, also if the paper's reviewers asked for it, or the newest for
 /// those that question no paper.
 const OWN: [(Linux, &[&str]); 5] = [
@@ -42,9 +39,9 @@ pub(crate) fn own_kernel(name: &str) -> Option<Linux> {
     OWN.iter().find(|(_, names)| names.contains(&workload)).map(|(linux, _)| *linux)
 }
 
-/// The same, if built-in workloads run on it by default.
-pub(crate) fn usual_kernel(name: &str) -> Option<Linux> {
-    own_kernel(name).filter(|_| ON_THEIR_OWN)
+/// The Linux on which the experiment with this name runs by default.
+pub(crate) fn usual_kernel(name: &str) -> Linux {
+    own_kernel(name).unwrap_or(Linux::NEWEST)
 }
 
 impl Experiment {
@@ -60,14 +57,10 @@ impl Experiment {
         EXPERIMENTS.iter().filter(is).collect()
     }
 
-    /// The Linux of its paper, or the newest if it is of none; for a workload file, the one that it names.
-    pub fn own_kernel(&self) -> Option<Linux> {
-        self.kernel.or(own_kernel(self.name))
-    }
-
-    /// The Linux on which it runs by default, unless the machine's file names one: a workload file comes before it.
-    pub fn usual_kernel(&self) -> Option<Linux> {
-        self.kernel.or(usual_kernel(self.name))
+    /// The Linux on which it runs by default: the one that a workload file names, that of its paper, or the newest. That of
+    /// a machine's file comes before the last two.
+    pub fn usual_kernel(&self) -> Linux {
+        self.kernel.unwrap_or(usual_kernel(self.name))
     }
 }
 
@@ -91,7 +84,7 @@ mod tests {
             ("BROADCAST", Linux::V6_13),
         ] {
             for experiment in EXPERIMENTS.iter().filter(|one| one.paper.starts_with(paper)) {
-                assert_eq!(experiment.own_kernel(), Some(linux), "{}", experiment.name);
+                assert_eq!(experiment.usual_kernel(), linux, "{}", experiment.name);
             }
         }
         assert_eq!(own_kernel("wasm-pool:batch=7"), Some(Linux::V7_2));

@@ -1,7 +1,5 @@
 //! Comparing each run's figures with those that its paper published.
 
-use ceasefire_machine::config::Linux;
-
 use crate::catalogue::usual_kernel;
 use crate::experiment::Mechanism;
 use crate::published::{self, published, Basis, Caveat, Comparison, Row, Run, Side};
@@ -49,9 +47,8 @@ impl Report {
 
     fn as_run(&self) -> Run<'_> {
         let Self { experiment, built_in, threads, lru_drain, .. } = self;
-        // The machines were fitted on the usual release, or without one.
-        let usual = usual_kernel(experiment).map(Linux::name);
-        let altered = !self.without.is_empty() || self.kernel != usual;
+        // The machines were fitted on the usual release.
+        let altered = !self.without.is_empty() || self.kernel != usual_kernel(experiment).name();
         let machine = built_in.unwrap_or_default();
         Run { experiment, machine, threads: *threads, lru_drain: *lru_drain, altered }
     }

@@ -17,7 +17,7 @@ pub(crate) struct Setup {
     /// The number of threads, if it can be chosen.
     pub(crate) threads: u16,
     /// The release of Linux that the memory manager is like.
-    pub(crate) kernel: Option<Linux>,
+    pub(crate) kernel: Linux,
     /// The nodes that the experiment uses: as many as it needs, the first ones with CPUs.
     pub(crate) nodes: Vec<NodeId>,
     /// Whether frames keep their bytes and every load is compared with the expected value.

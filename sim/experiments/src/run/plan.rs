@@ -5,7 +5,7 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 
 use ceasefire::{Payment, Schedule};
-use ceasefire_machine::config::{configure, Linux, Machine};
+use ceasefire_machine::config::{Linux, Machine};
 use ceasefire_machine::{Options, TraceFormat, TraceOutput};
 use ceasefire_memory::{LruDrain, NodeId};
 
@@ -29,9 +29,8 @@ pub struct Plan {
     pub payment: Payment,
     /// The number of threads, if the experiment lets it be chosen. `None`: the experiment's own number.
     pub threads: Option<u16>,
-    /// The release of Linux that the memory manager is like. `None`: as the numbers of the machines were fitted, before
-    /// 6.4.
-    pub kernel: Option<Linux>,
+    /// The release of Linux that the memory manager is like.
+    pub kernel: Linux,
     /// The time at which a CPU puts its new pages on the LRU list, if the experiment lets it be chosen. `None`: that of
     /// the release.
     pub lru_drain: Option<LruDrain>,
@@ -61,7 +60,7 @@ impl Plan {
     /// the machine can have, seed 1, with both checkers.
     pub fn new(experiment: &'static Experiment, machine: Machine) -> Self {
         // A workload file's comes before the machine's, and a built-in workload's after it.
-        let kernel = experiment.kernel.or(machine.linux).or(experiment.usual_kernel());
+        let kernel = experiment.kernel.or(machine.linux).unwrap_or(experiment.usual_kernel());
         let mut plan = Self {
             experiment,
             machine,
@@ -174,16 +173,14 @@ impl Plan {
 
     /// The time at which a CPU lists its new pages.
     fn drain(&self) -> LruDrain {
-        self.lru_drain.or(self.kernel.map(Linux::drain)).unwrap_or_default()
+        self.lru_drain.unwrap_or(self.kernel.drain())
     }
 
     /// Opens the trace and fills in all defaults.
     pub(super) fn setup(&self) -> Result<Setup, RunError> {
         let (kernel, drain) = (self.kernel, self.drain());
         let mut machine = self.machine.clone();
-        if let Some(kernel) = kernel {
-            kernel.contend(&mut machine.contention);
-        }
+        kernel.contend(&mut machine.contention);
         Ok(Setup {
             machine,
             scale: self.scale,
@@ -201,7 +198,7 @@ impl Plan {
                 broadcast: self.mechanism.broadcasts(),
                 seed: self.seed,
                 configure: Box::new(move |config| {
-                    configure(kernel, config);
+                    kernel.configure(config);
                     config.lru_drain = drain;
                 }),
                 ..Options::new(self.mechanism.schedule())
@@ -242,7 +239,7 @@ impl Plan {
             ("mechanism", Some(self.mechanism.name().to_owned())),
             ("settle", self.settle().map(str::to_owned)),
             ("threads", self.threads.map(|threads| threads.to_string())),
-            ("kernel", self.kernel.map(|kernel| kernel.name().to_owned())),
+            ("kernel", Some(self.kernel.name().to_owned())),
             ("lru_drain", self.listing().map(str::to_owned)),
             ("scale", Some(self.scale.to_string())),
             ("seed", Some(self.seed.to_string())),

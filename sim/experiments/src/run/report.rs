@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ceasefire_machine::config::{builtin, Linux, Machine, MachineError};
+use ceasefire_machine::config::{builtin, Machine, MachineError};
 use ceasefire_machine::{Outcome, Reading};
 use ceasefire_memory::{CLASSES, PAGE_BYTES};
 use serde::Serialize;
@@ -65,9 +65,8 @@ pub struct Report {
     /// The way in which debts are settled under `lazy` and `all`: `free` or `demand`. `None`, in JSON `null`, under the
     /// other mechanisms.
     pub settle: Option<&'static str>,
-    /// The release of Linux that the memory manager was like. `None`, in JSON `null`: as the numbers of the machines were
-    /// fitted, before 6.4.
-    pub kernel: Option<&'static str>,
+    /// The release of Linux that the memory manager was like.
+    pub kernel: &'static str,
     /// The time at which a CPU lists its new pages: `eager` or `batched`. `None`, in JSON `null`, if it cannot be
     /// chosen.
     pub lru_drain: Option<&'static str>,
@@ -224,7 +223,7 @@ impl Report {
             threads: starts.len(),
             mechanism: plan.mechanism.name(),
             settle: plan.settle(),
-            kernel: plan.kernel.map(Linux::name),
+            kernel: plan.kernel.name(),
             lru_drain: plan.listing(),
             elapsed_s,
             user_s: sum(&mut programs().map(|thread| thread.user)),

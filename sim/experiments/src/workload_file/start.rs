@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use ceasefire_machine::config::{Machine, MachineError};
+use ceasefire_machine::config::{Linux, Machine, MachineError};
 use ceasefire_machine::{Options, Simulation};
 use ceasefire_memory::Config;
 
@@ -52,7 +52,7 @@ pub(super) fn start(workload: &'static Workload, setup: Setup) -> Result<Started
         set(kernel.fault_around, &mut config.fault_around);
         chosen(config);
         // The file's batch is one of the file's own Linux. Another has its own.
-        if let Some(count) = kernel.lru_batch.filter(|_| release == kernel.linux) {
+        if let Some(count) = kernel.lru_batch.filter(|_| release == kernel.linux.unwrap_or(Linux::NEWEST)) {
             config.lru_batch = count as usize;
         }
     };

@@ -12,7 +12,7 @@ const MOST: u32 = 64;
 /// The way in which a thread waits for a lock that sleeps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Waiting {
-    /// It sleeps. The machine files' numbers were fitted so.
+    /// It sleeps.
     #[default]
     Sleeps,
     /// For exclusive access it first spins, as long as another such holder runs.
@@ -31,12 +31,12 @@ pub struct Contention {
     /// Transfers of the lock's line to a CPU that takes shared access while others come to it too: one for each time
     /// that it touches the line, since another CPU takes the line in between.
     pub shared: u32,
-    /// Lines of the guarded data that move to the new holder too, such as the head of a list.
-    pub guarded: u32,
-    /// The same for the lock of a page table, whose entries lie on other lines where other threads use them. The machine
-    /// files' numbers were fitted with as many as [`Contention::guarded`].
+    /// The same for the lock of an area, which may be a mere count of those that use it.
     #[serde(skip)]
-    pub guarded_of_table: u32,
+    pub shared_of_area: u32,
+    /// Lines of the guarded data that move to the new holder too, such as the head of a list. The entries of a page table
+    /// lie on other lines where other threads use them, so its lock has none.
+    pub guarded: u32,
     /// What a thread does that must wait.
     #[serde(skip)]
     pub waiting: Waiting,
@@ -51,13 +51,12 @@ pub struct Contention {
 impl Default for Contention {
     /// One line, once. All other transfers are part of the cost of the work.
     fn default() -> Self {
-        let (guarded_of_table, waiting) = (0, Waiting::default());
         Self {
             hand_over: 1,
             shared: 1,
+            shared_of_area: 1,
             guarded: 0,
-            guarded_of_table,
-            waiting,
+            waiting: Waiting::default(),
             enqueue: 1,
             request: 1,
             wake: 0,
@@ -77,7 +76,7 @@ impl Contention {
         let wake = TIME.read(section.take("wake")?, sources)?;
         section.finish()?;
         let waiting = Waiting::default();
-        Ok(Self { hand_over, shared, guarded, guarded_of_table: guarded, waiting, enqueue, request, wake })
+        Ok(Self { hand_over, shared, shared_of_area: shared, guarded, waiting, enqueue, request, wake })
     }
 }
 
@@ -114,8 +113,8 @@ mod tests {
         let expected = Contention {
             hand_over: 4,
             shared: 2,
+            shared_of_area: 2,
             guarded: 3,
-            guarded_of_table: 3,
             waiting: Waiting::Sleeps,
             enqueue: 6,
             request: 5,

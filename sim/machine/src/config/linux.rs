@@ -46,12 +46,14 @@ enum Does {
     Drains(LruDrain),
     /// What locks an area instead of its space.
     LocksAreas(AreaLocks),
+    /// The lock of an area is a count of those that use it, not a semaphore.
+    CountsUsers,
     /// What a thread does that must wait for a lock that sleeps.
     Waits(Waiting),
 }
 
 /// Each change with the first release here that has it, the version that brought it, and the commit.
-const CHANGES: [(Does, Linux, &str, &str); 10] = [
+const CHANGES: [(Does, Linux, &str, &str); 11] = [
     (Does::ListsTogether(14), Linux::V4_2, "4.2", "include/linux/pagevec.h of 4.2"),
     (Does::Drains(LruDrain::Eager), Linux::V4_2, "4.2", "mm/mmap.c and mm/madvise.c of 4.2"),
     (Does::LocksAreas(AreaLocks::None), Linux::V4_2, "4.2", "mmap_sem"),
@@ -61,20 +63,14 @@ const CHANGES: [(Does, Linux, &str, &str); 10] = [
     (Does::LocksAreas(AreaLocks::Faults), Linux::V6_9, "6.4", "0bff0aaea03e"),
     (Does::ListsTogether(31), Linux::V6_9, "6.9", "9cecde80aae0"),
     (Does::Drains(LruDrain::Batched), Linux::V6_18, "6.14", "1aa43598c03b"),
+    (Does::CountsUsers, Linux::V6_18, "6.15", "vm_refcnt in include/linux/mmap_lock.h"),
     (Does::LocksAreas(AreaLocks::Advice), Linux::V6_18, "6.17", "a6fde7add78d"),
 ];
 
-/// Sets up a memory manager as a release does. Without one it is as the numbers of the machines were fitted: every
-/// operation locks the space, and each mapping has an area and tables of its own.
-pub fn configure(linux: Option<Linux>, config: &mut Config) {
-    if let Some(linux) = linux {
-        linux.configure(config);
-    } else {
-        (config.area_locks, config.joins_areas) = (AreaLocks::None, false);
-    }
-}
-
 impl Linux {
+    /// The newest release.
+    pub const NEWEST: Self = KERNELS[KERNELS.len() - 1].1;
+
     /// Its name on the command line, in files and in JSON.
     pub fn name(self) -> &'static str {
         KERNELS.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
@@ -96,14 +92,17 @@ impl Linux {
                 Does::ListsTogether(pages) => config.lru_batch = pages,
                 Does::Drains(drain) => config.lru_drain = drain,
                 Does::LocksAreas(locks) => config.area_locks = locks,
-                Does::Waits(_) => {}
+                Does::Waits(_) | Does::CountsUsers => {}
             }
         }
     }
 
     /// Sets up a machine's locks as this release does.
     pub fn contend(self, contention: &mut Contention) {
-        contention.guarded_of_table = 0;
+        let counts = |does| matches!(does, Does::CountsUsers).then_some(true);
+        if self.newest(counts) {
+            contention.shared_of_area = 1;
+        }
         contention.waiting = self.newest(|does| match does {
             Does::Waits(waiting) => Some(waiting),
             _ => None,
@@ -159,6 +158,7 @@ impl fmt::Display for Does {
             Self::LocksAreas(AreaLocks::None) => f.write_str("faults lock the space"),
             Self::LocksAreas(AreaLocks::Faults) => f.write_str("faults lock the area"),
             Self::LocksAreas(AreaLocks::Advice) => f.write_str("madvise locks the area"),
+            Self::CountsUsers => f.write_str("the lock of an area is a count of its users"),
             Self::Waits(Waiting::Sleeps) => f.write_str("a thread sleeps for a lock"),
             Self::Waits(Waiting::Spins) => f.write_str("a thread spins for a lock before it sleeps"),
             Self::Waits(Waiting::SpinsOnReaders) => {
@@ -177,31 +177,30 @@ mod tests {
 
     #[test]
     fn each_release_has_the_changes_of_those_before_it() {
-        let of = |linux: Option<Linux>| {
+        let of = |linux: Linux| {
             let mut config = Config::new(vec![NodeLayout::new(512)], 1, Schedule::Batched);
-            configure(linux, &mut config);
+            linux.configure(&mut config);
             (config.lru_batch, config.lru_drain, config.area_locks, config.joins_areas)
         };
-        let all = KERNELS.map(|(_, linux)| of(Some(linux)));
+        let all = KERNELS.map(|(_, linux)| of(linux));
         assert_eq!(all[0], (14, LruDrain::Eager, AreaLocks::None, true));
         assert_eq!(all[1], (15, LruDrain::Eager, AreaLocks::None, true));
         assert_eq!(all[4], (31, LruDrain::Eager, AreaLocks::Faults, true));
         assert_eq!(all[5], (31, LruDrain::Batched, AreaLocks::Advice, true));
         assert_eq!((all[2], all[3], all[6]), (all[4], all[4], all[5]));
-        assert_eq!(of(None), (15, LruDrain::Batched, AreaLocks::None, false));
         assert_eq!(KERNELS.map(|(name, linux)| linux.name() == name), [true; 7]);
     }
 
     #[test]
-    fn threads_spin_in_each_release() {
-        let waiting = KERNELS.map(|(_, linux)| {
-            let mut contention = Contention { guarded: 3, guarded_of_table: 3, ..Contention::default() };
+    fn threads_contend_as_in_each_release() {
+        let contended = KERNELS.map(|(_, linux)| {
+            let mut contention = Contention { shared: 2, shared_of_area: 2, ..Contention::default() };
             linux.contend(&mut contention);
-            assert_eq!((contention.guarded, contention.guarded_of_table), (3, 0), "{linux}");
-            contention.waiting
+            (contention.waiting, contention.shared, contention.shared_of_area)
         });
-        assert_eq!(waiting[0], Waiting::Spins);
-        assert_eq!(waiting[1..], [Waiting::SpinsOnReaders; 6]);
+        assert_eq!(contended[0], (Waiting::Spins, 2, 2));
+        assert_eq!(contended[1..5], [(Waiting::SpinsOnReaders, 2, 2); 4]);
+        assert_eq!(contended[5..], [(Waiting::SpinsOnReaders, 2, 1); 2]);
     }
 
     #[test]

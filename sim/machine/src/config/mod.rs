@@ -42,7 +42,7 @@ pub use effect::Effect;
 pub use identity::sha256;
 pub use idle::IdleState;
 pub use latency::Latency;
-pub use linux::{configure, Linux, KERNELS};
+pub use linux::{Linux, KERNELS};
 pub use machine::Machine;
 pub use mark::{Mark, Marks};
 pub use memory::TierMemory;

@@ -114,11 +114,10 @@ impl Turnstile {
         }
     }
 
-    /// How often a CPU touches the lock's line to share it. An area's lock is a mere count of those that use the area
-    /// (Linux: `vm_refcnt`), others are semaphores.
+    /// How often a CPU touches the lock's line to share it.
     fn shares_with(&self, contention: &Contention) -> u32 {
         if self.class.rank == AREA.rank {
-            1
+            contention.shared_of_area
         } else {
             contention.shared
         }
@@ -127,7 +126,7 @@ impl Turnstile {
     /// The lines of guarded data that move to a new holder.
     fn guards(&self, contention: &Contention) -> u32 {
         if self.class.rank == TABLE.rank {
-            contention.guarded_of_table
+            0
         } else {
             contention.guarded
         }

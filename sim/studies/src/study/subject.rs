@@ -154,7 +154,7 @@ impl Subject {
             mechanism,
             payment: chosen.settle.unwrap_or(default.payment),
             threads: chosen.threads,
-            kernel: chosen.kernel.or(default.kernel),
+            kernel: chosen.kernel.unwrap_or(default.kernel),
             lru_drain: chosen.lru_drain,
             scale: chosen.scale.unwrap_or(default.scale),
             ..default
