@@ -30,9 +30,6 @@ ceasefire::guards! {
     Holders [R5] "reclaim finds no entry of the page and writes it out; then a CPU stores through its old entry"
         { memory/tests/orders.rs: reclaim_writes_out_no_page_that_an_unmap_still_holds,
           reclaim_writes_out_no_page_that_was_mapped_again }
-    /// A page that its program gave up is listed only after its flush.
-    Listing [R5] "reclaim takes a page for clean to which a CPU stores unseen"
-        { memory/tests/ranges.rs: a_page_given_up_cannot_be_reclaimed_before_its_flush }
     /// Reclaim keeps a page that was stored to after its program gave it up.
     Restore [stores] "reclaim drops a page that was stored to after its program gave it up"
         { memory/tests/swap.rs: a_store_keeps_a_page_that_was_given_up,

@@ -6,7 +6,6 @@ use ceasefire::{Gather, PageSize, Place};
 
 use crate::address::FrameNumber;
 use crate::frames::frame::Frame;
-use crate::frames::lru::Isolated;
 use crate::machine::{Event, Machine, Work};
 use crate::sabotage::Guard;
 use crate::spaces::space::SpaceHandle;
@@ -20,8 +19,6 @@ pub(crate) enum Held {
     Page(FrameNumber),
     /// The table behind a cleared entry.
     Table(FrameNumber),
-    /// A page off the lists. Reclaim finds it only after the flush.
-    Isolated(Isolated),
 }
 
 /// Places in a room that needs no allocation.
@@ -133,7 +130,6 @@ impl<P: Machine> Memory<P> {
                 self.platform().observe(Event::TableFreed(table));
                 self.free(Frame::owned(table));
             }
-            Held::Isolated(page) => self.put_back(core::iter::once(page)),
         }
     }
 }

@@ -242,8 +242,8 @@ pub(super) static SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "M5-given-up-page-is-listed",
-        source: "memory manager, Guard::Listing",
-        guards: &[(&[unguarded(Guard::Listing)], &[R5])],
+        source: "memory manager, madvise FREE",
+        guards: &[(&[without(Engine::UnlockFlush)], &[R5])],
         manager: Some(Managing {
             before: |manager| {
                 manager.add_space();
