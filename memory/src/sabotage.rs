@@ -41,6 +41,9 @@ ceasefire::guards! {
     /// A fault that finds the mark of a page that is being given back looks whether that is flushed.
     Mark [R7] "a fault maps a new page while a CPU can read the one that another thread is giving back"
         { memory/tests/orders.rs: a_page_is_flushed_before_another_takes_its_place }
+    /// A task that has locked a table looks whether it is still in its place.
+    InPlace [R2 R7] "a fault uses a table that another thread has emptied and freed"
+        { memory/tests/tables.rs: a_table_that_is_freed_before_a_fault_has_its_lock_is_not_used }
     /// A task that has locked an area looks whether the area is still open.
     StillOpen [R7] "a fault maps a page in an area that was unmapped before it had the area's lock"
         { memory/tests/area_locks.rs: an_area_that_is_closed_before_a_fault_has_its_lock_is_not_used }

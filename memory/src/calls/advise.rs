@@ -103,7 +103,12 @@ impl<P: Machine> Memory<P> {
             let parts = ranges.iter().flat_map(|&(start, end)| {
                 areas.overlapping((start, end)).map(move |area| (start.max(area.start), end.min(area.end)))
             });
-            self.change_leaves(space, gather, parts, |changes, part| self.zap_leaf(changes, part));
+            self.change_leaves(space, gather, parts, |changes, part| {
+                self.zap_leaf(changes, part);
+                if self.config.frees_tables && part.1 - part.0 == PageSize::MIB_2.bytes() {
+                    self.unlink_empty(space, changes, part.0);
+                }
+            });
             Ok(())
         })?;
         for &(start, end) in ranges.iter() {

@@ -43,10 +43,12 @@ enum Does {
     Drains(LruDrain),
     /// What locks an area instead of its space.
     LocksAreas(AreaLocks),
+    /// DONTNEED frees the tables that it empties.
+    FreesTables,
 }
 
 /// Each change with the first release here that has it, the version that brought it, and the commit.
-const CHANGES: [(Does, Linux, &str, &str); 8] = [
+const CHANGES: [(Does, Linux, &str, &str); 9] = [
     (Does::ListsTogether(14), Linux::V4_2, "4.2", "include/linux/pagevec.h of 4.2"),
     (Does::Drains(LruDrain::Eager), Linux::V4_2, "4.2", "mm/mmap.c and mm/madvise.c of 4.2"),
     (Does::LocksAreas(AreaLocks::None), Linux::V4_2, "4.2", "mmap_sem"),
@@ -54,6 +56,7 @@ const CHANGES: [(Does, Linux, &str, &str); 8] = [
     (Does::LocksAreas(AreaLocks::Faults), Linux::V6_9, "6.4", "0bff0aaea03e"),
     (Does::ListsTogether(31), Linux::V6_9, "6.9", "9cecde80aae0"),
     (Does::Drains(LruDrain::Batched), Linux::V6_18, "6.14", "1aa43598c03b"),
+    (Does::FreesTables, Linux::V6_18, "6.14", "6375e95f381e"),
     (Does::LocksAreas(AreaLocks::Advice), Linux::V6_18, "6.17", "a6fde7add78d"),
 ];
 
@@ -81,6 +84,7 @@ impl Linux {
                 Does::ListsTogether(pages) => config.lru_batch = pages,
                 Does::Drains(drain) => config.lru_drain = drain,
                 Does::LocksAreas(locks) => config.area_locks = locks,
+                Does::FreesTables => config.frees_tables = true,
             }
         }
     }
@@ -114,6 +118,7 @@ impl fmt::Display for Does {
             Self::ListsTogether(pages) => write!(f, "a CPU lists {pages} new pages together"),
             Self::Drains(LruDrain::Eager) => f.write_str("an unmap first lists new pages"),
             Self::Drains(LruDrain::Batched) => f.write_str("an unmap lists no new pages"),
+            Self::FreesTables => f.write_str("madvise frees tables that it empties"),
             Self::LocksAreas(AreaLocks::None) => f.write_str("faults lock the space"),
             Self::LocksAreas(AreaLocks::Faults) => f.write_str("faults lock the area"),
             Self::LocksAreas(AreaLocks::Advice) => f.write_str("madvise locks the area"),
@@ -133,15 +138,15 @@ mod tests {
         let of = |linux: Option<Linux>| {
             let mut config = Config::new(vec![NodeLayout::new(512)], 1, Schedule::Batched);
             configure(linux, &mut config);
-            (config.lru_batch, config.lru_drain, config.area_locks, config.joins_areas)
+            (config.lru_batch, config.lru_drain, config.area_locks, config.frees_tables, config.joins_areas)
         };
         let all = KERNELS.map(|(_, linux)| of(Some(linux)));
-        assert_eq!(all[0], (14, LruDrain::Eager, AreaLocks::None, true));
-        assert_eq!(all[1], (15, LruDrain::Eager, AreaLocks::None, true));
-        assert_eq!(all[4], (31, LruDrain::Eager, AreaLocks::Faults, true));
-        assert_eq!(all[5], (31, LruDrain::Batched, AreaLocks::Advice, true));
+        assert_eq!(all[0], (14, LruDrain::Eager, AreaLocks::None, false, true));
+        assert_eq!(all[1], (15, LruDrain::Eager, AreaLocks::None, false, true));
+        assert_eq!(all[4], (31, LruDrain::Eager, AreaLocks::Faults, false, true));
+        assert_eq!(all[5], (31, LruDrain::Batched, AreaLocks::Advice, true, true));
         assert_eq!((all[2], all[3], all[6]), (all[4], all[4], all[5]));
-        assert_eq!(of(None), (15, LruDrain::Batched, AreaLocks::None, false));
+        assert_eq!(of(None), (15, LruDrain::Batched, AreaLocks::None, false, false));
         assert_eq!(KERNELS.map(|(name, linux)| linux.name() == name), [true; 7]);
     }
 

@@ -116,6 +116,18 @@ fn walks(manager: &Manager) {
     });
 }
 
+/// Frames for a table of memory, of which DONTNEED frees the table.
+fn with_freed_tables() -> Config {
+    Config { frees_tables: true, ..with_huge_pages() }
+}
+
+/// Discards the range of a table again and again.
+fn discards_table(manager: &Manager) {
+    manager.await_flag(0);
+    (0..4).for_each(|_| manager.discard(&manager.space(0), manager.at(0), HUGE));
+    manager.end();
+}
+
 /// A space with memory in a huge page, from the first store on.
 fn huge_memory(manager: &Manager) {
     table_of_memory(manager);
@@ -656,6 +668,37 @@ pub(super) static SCENARIOS: &[Scenario] = &[
                 manager.leave();
             }],
             ..PLAYED
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M23-store-beside-discard-of-a-table",
+        source: "Linux, empty tables are freed: 6375e95f381e",
+        guards: &[(&[unguarded(Guard::InPlace)], &[R2, R7, Words]), (&[unguarded(Guard::Mark)], &[R7])],
+        manager: Some(Managing {
+            config: with_freed_tables,
+            before: table_of_memory,
+            programs: &[discards_table, stores, |manager| loads(manager, 0)],
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M24-reclaim-beside-discard-of-a-table",
+        source: "memory manager, the reverse map and freed tables",
+        guards: &[(&[without(Engine::Tables)], &[R2])],
+        manager: Some(Managing {
+            config: || Config {
+                nodes: vec![NodeLayout::new(1200), NodeLayout::new(FRAMES)],
+                ..with_freed_tables()
+            },
+            before: |manager| {
+                table_of_memory(manager);
+                and_child(manager);
+            },
+            programs: &[discards_table, stores, |manager| {
+                manager.await_flag(0);
+                walks(manager);
+            }],
         }),
         ..PLAIN
     },
