@@ -31,6 +31,9 @@ pub struct Config {
     pub lazy: Lazy,
     /// The operations that lock one area instead of its space.
     pub area_locks: AreaLocks,
+    /// Whether DONTNEED frees the tables that it empties (Linux from 6.14 on: `CONFIG_PT_RECLAIM`). Otherwise they stay
+    /// until nothing is mapped there.
+    pub frees_tables: bool,
     /// Whether fresh memory lies beside an area that it continues, and becomes a part of it (Linux: VMAs are merged), so
     /// that threads that map and unmap little share an area and its tables. Otherwise each mapping begins at a multiple
     /// of 2 MiB and has an area and tables of its own.
@@ -63,6 +66,7 @@ impl Config {
             schedule,
             lazy: Lazy::default(),
             area_locks: AreaLocks::default(),
+            frees_tables: false,
             joins_areas: false,
             fault_around: 16,
             lru_batch: 15,

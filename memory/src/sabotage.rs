@@ -17,7 +17,7 @@ ceasefire::guards! {
           a_neighbour_that_fault_around_maps_before_its_slots_debt_is_settled_is_seen }
     /// A task that has found a page without a lock, and holds it, looks whether it is still in its place.
     Recheck [stores] "a program reads the page that got the frame of the page it wanted"
-        { check/adversary: M24-page-that-leaves-while-it-is-found }
+        { check/adversary: M25-page-that-leaves-while-it-is-found }
     /// The flush of a mapping of a file before the file forgets the mapping.
     Unhook [R6]
         "a file is truncated and written while a CPU reads the old page through a mapping that the file has forgotten"
@@ -31,9 +31,6 @@ ceasefire::guards! {
     Holders [R5] "reclaim finds no entry of the page and writes it out; then a CPU stores through its old entry"
         { memory/tests/orders.rs: reclaim_writes_out_no_page_that_an_unmap_still_holds,
           reclaim_writes_out_no_page_that_was_mapped_again }
-    /// A page that its program gave up is listed only after its flush.
-    Listing [R5] "reclaim takes a page for clean to which a CPU stores unseen"
-        { memory/tests/ranges.rs: a_page_given_up_cannot_be_reclaimed_before_its_flush }
     /// Reclaim keeps a page that was stored to after its program gave it up.
     Restore [stores] "reclaim drops a page that was stored to after its program gave it up"
         { memory/tests/swap.rs: a_store_keeps_a_page_that_was_given_up,
@@ -45,6 +42,9 @@ ceasefire::guards! {
     /// A fault that finds the mark of a page that is being given back looks whether that is flushed.
     Mark [R7] "a fault maps a new page while a CPU can read the one that another thread is giving back"
         { memory/tests/orders.rs: a_page_is_flushed_before_another_takes_its_place }
+    /// A task that has locked a table looks whether it is still in its place.
+    InPlace [R2 R7] "a fault uses a table that another thread has emptied and freed"
+        { memory/tests/tables.rs: a_table_that_is_freed_before_a_fault_has_its_lock_is_not_used }
     /// A task that has locked an area looks whether the area is still open.
     StillOpen [R7] "a fault maps a page in an area that was unmapped before it had the area's lock"
         { memory/tests/area_locks.rs: an_area_that_is_closed_before_a_fault_has_its_lock_is_not_used }

@@ -24,4 +24,5 @@ mod ranges;
 mod second_looks;
 mod shadow;
 mod swap;
+mod tables;
 mod threads;

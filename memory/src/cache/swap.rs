@@ -176,15 +176,15 @@ impl<P: Machine> Memory<P> {
     }
 
     /// The page in a slot, held, or the one to wait for. If it is not in memory, it is brought in for a place of
-    /// anonymous memory. `None` if `named` says that the entry there no longer names the slot.
+    /// anonymous memory. `None` if the entry there no longer names the slot.
     ///
-    /// `named` is called with the cache locked, because a slot loses names only under that lock. Otherwise the slot
-    /// could belong to another page by then, and that page would appear here.
-    pub(crate) fn swapped_in(
+    /// `named` locks the table of the entry if the entry names the slot. Otherwise the slot could belong to another page
+    /// by then, and that page would appear here.
+    pub(crate) fn swapped_in<L>(
         &self,
         slot: u32,
         (object, index): (ObjectId, u32),
-        named: impl Fn() -> bool,
+        named: impl Fn() -> Option<L>,
     ) -> Result<Option<Cached>, OutOfMemory> {
         let platform = self.platform();
         let look = || {
@@ -199,16 +199,15 @@ impl<P: Machine> Memory<P> {
             return Ok(Some(found));
         }
         let fresh = self.allocate(self.home())?;
-        let mut cache = self.settled_slot(slot);
-        if cache.find(slot).is_some() {
-            drop(cache);
-            self.free(fresh);
-            return Ok(look());
-        }
-        if !named() {
-            drop(cache);
+        let Some(table) = named() else {
             self.free(fresh);
             return Ok(None);
+        };
+        let mut cache = self.settled_slot(slot);
+        if cache.find(slot).is_some() {
+            drop((cache, table));
+            self.free(fresh);
+            return Ok(look());
         }
         let info = self.frames.get(fresh.number());
         // One reference is for the cache, one for the caller, one for the way to the lists.
@@ -219,7 +218,7 @@ impl<P: Machine> Memory<P> {
         let number = fresh.into_number();
         cache.insert(slot, number);
         platform.work(Work::CacheInsert, 1);
-        drop(cache);
+        drop((cache, table));
         self.read_in(&[(Block { store: Store::Swap, index: slot }, number)]);
         self.count(|share| &share.swapped_in, 1);
         self.unlock_page(number);

@@ -3,16 +3,15 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::{PageSize, BATCH};
+use ceasefire::{Gather, PageSize, BATCH};
 
 use crate::address::{Pages, PAGE_BYTES};
 use crate::calls::ranges::united;
-use crate::calls::zap::Held;
+use crate::calls::zap::{Held, Room};
 use crate::frames::allocate::OutOfMemory;
 use crate::frames::lru::Isolated;
 use crate::frames::released::Released;
 use crate::machine::{Event, Machine, Work};
-use crate::sabotage::Guard;
 use crate::spaces::area::{checked_end, Area, Protection, RangeError, Source};
 use crate::spaces::space::{Ended, SpaceHandle};
 use crate::tables::leaf::{narrow, LeafChanges};
@@ -84,9 +83,9 @@ impl<P: Machine> Memory<P> {
 
     /// Drops the pages in several ranges of a space, each a start and a length (Linux: `process_madvise`).
     ///
-    /// The ranges may overlap and may be in any order; those that overlap or touch count as one. One flush serves all
-    /// ranges, with two exceptions. A table with pages of files that were stored to has its own flush. So has every
-    /// 10 000 pages. While a single range is dropped, faults go on.
+    /// The ranges may overlap and may be in any order; those that overlap or touch count as one. Faults go on in them. One
+    /// flush serves all ranges, with three exceptions. A table with pages of files that were stored to has its own flush.
+    /// So has a huge page, and so has every 10 000 pages.
     ///
     /// # Errors
     /// [`AdviseError`] for a range; then no range has changed. Unmapped parts of the ranges are skipped. (Linux advises
@@ -100,12 +99,20 @@ impl<P: Machine> Memory<P> {
             }
             self.drain_before_unmap();
             let mut released = Released::new(self);
-            let mut room = areas.room(&ranges, true);
-            let gather = areas.gather(&self.engine, &mut room, true, |held| released.give_up(held));
+            let mut room =
+                Room::for_pages(ranges.iter().map(|(start, end)| (end - start) / PAGE_BYTES).sum());
+            let coherence = areas.space().coherence();
+            let gather =
+                Gather::marking(&self.engine, coherence, room.places(), |held| released.give_up(held));
             let parts = ranges.iter().flat_map(|&(start, end)| {
                 areas.overlapping((start, end)).map(move |area| (start.max(area.start), end.min(area.end)))
             });
-            self.change_leaves(space, gather, parts, |changes, part| self.zap_leaf(changes, part));
+            self.change_leaves(space, gather, parts, |changes, part| {
+                self.zap_leaf(changes, part);
+                if self.config.frees_tables && part.1 - part.0 == PageSize::MIB_2.bytes() {
+                    self.unlink_empty(space, changes, part.0);
+                }
+            });
             Ok(())
         })?;
         for &(start, end) in ranges.iter() {
@@ -124,8 +131,8 @@ impl<P: Machine> Memory<P> {
         self.advise_free_ranges(space, &[(start, pages)])
     }
 
-    /// The same for several ranges of a space, each a start and a length (Linux: `process_madvise`). The
-    /// ranges and the flushes are as in [`Memory::discard_ranges`].
+    /// The same for several ranges of a space, each a start and a length (Linux: `process_madvise`). The ranges are as in
+    /// [`Memory::discard_ranges`]. Each table in which entries change has its own flush, for one range as for several.
     ///
     /// # Errors
     /// [`AdviseError`] for a range; then no range has changed. (Linux advises the ranges before the refused one and
@@ -142,14 +149,14 @@ impl<P: Machine> Memory<P> {
                 let refused = |area: &Area| not_anonymous(area).or_else(|| locked(area));
                 check(areas.hole(range), areas.overlapping(range), refused)?;
             }
-            let mut released = Released::new(self);
-            let mut room = areas.room(&ranges, false);
-            let gather = areas.gather(&self.engine, &mut room, false, |held| released.give_up(held));
+            let (mut released, mut listed) = (Released::new(self), Released::new(self));
+            let coherence = areas.space().coherence();
+            let gather = Gather::new(&self.engine, coherence, &mut [], |held| released.give_up(held));
             self.change_leaves(space, gather, ranges.iter().copied(), |changes, (start, end)| {
                 // A huge page keeps its bytes. That is allowed, and cheaper than a split.
                 if changes.size() == PageSize::KIB_4 {
                     for address in (start..end).step_by(PAGE_BYTES as usize) {
-                        self.free_lazily(changes, address);
+                        self.free_lazily(changes, address, &mut listed);
                     }
                 }
             });
@@ -161,7 +168,12 @@ impl<P: Machine> Memory<P> {
     }
 
     /// Marks one page as droppable unless it is stored to.
-    fn free_lazily<R: FnMut(Held)>(&self, leaf: &mut LeafChanges<'_, '_, '_, P, Held, R>, address: u64) {
+    fn free_lazily<R: FnMut(Held)>(
+        &self,
+        leaf: &mut LeafChanges<'_, '_, '_, P, Held, R>,
+        address: u64,
+        listed: &mut Released<'_, P>,
+    ) {
         let entry = leaf.get(address);
         if entry.slot().is_some() {
             self.zap_entry(leaf, address);
@@ -180,14 +192,9 @@ impl<P: Machine> Memory<P> {
         info.clear_dirty();
         self.set_standing(&page, |state| state.set_lazy(true).set_active(false).set_referenced(false));
         narrow(leaf, address, |entry| entry.clean().unused());
-        // Listed after the flush, because reclaim reads from the entry whether it was stored through. No other operation
-        // does, so it does not matter here whether the table is unlocked before the flush or after it.
-        // R5
-        if self.guarded(Guard::Listing) {
-            leaf.hold(Held::Isolated(page));
-        } else {
-            self.put_back(core::iter::once(page));
-        }
+        // Reclaim reads from the entry whether it was stored through, under the lock of the table. So it reads that after
+        // the flush (R5).
+        listed.put_back(page);
     }
 
     /// The program will not need a range soon: its pages become the next candidates for reclaim (madvise COLD).

@@ -1,24 +1,25 @@
 //! Ranges of one space that a call changes together, with one gather.
 //!
-//! One range is walked with the lock of its area held shared, or that of the space. Faults go on in the range (rule R7):
-//! a cleared entry keeps a mark until the one flush, and a table with narrowed entries is flushed before it is unlocked.
-//! Several ranges are walked with the space's lock held exclusively, and one flush serves them all.
+//! They are walked with the space's lock held shared, or with that of the area if one range lies in one area. Faults go on
+//! in the ranges (rule R7): a cleared entry keeps a mark until the one flush for all ranges, and a table with narrowed
+//! entries is flushed before it is unlocked.
 
 use alloc::vec::Vec;
 use core::ops::Deref;
 use core::slice;
 
-use ceasefire::{Engine, Gather, PageSize};
+use ceasefire::Gather;
 
-use crate::address::{Pages, PAGE_BYTES};
-use crate::calls::zap::{Held, Room};
+use crate::address::Pages;
+use crate::calls::zap::Held;
 use crate::frames::allocate::OutOfMemory;
 use crate::machine::Machine;
 use crate::spaces::area::{checked_end, hole, overlapping, Area, RangeError};
 use crate::spaces::open::AreaLocks;
-use crate::spaces::space::{ClosedAreas, Ended, SharedAreas, SpaceHandle};
+use crate::spaces::space::{Ended, SharedAreas, SpaceHandle};
 use crate::tables::huge::Unsplit;
 use crate::tables::leaf::LeafChanges;
+use crate::tables::table::LEAF_SHIFT;
 use crate::Memory;
 
 /// The ends of ranges. One range, as most calls have, needs no allocation.
@@ -60,18 +61,22 @@ pub(crate) fn united(ranges: &[(u64, Pages)]) -> Result<Ends, RangeError> {
 pub(crate) enum WalkedAreas<'m, P: Machine> {
     /// The one area of one range, which is locked itself.
     One(&'m SpaceHandle<P>, &'m Area),
-    /// For one range.
+    /// Those of all other ranges.
     Shared(SharedAreas<'m, P>),
-    /// For several.
-    Closed(ClosedAreas<'m, P>),
 }
 
 impl<P: Machine> WalkedAreas<'_, P> {
+    pub(crate) fn space(&self) -> &SpaceHandle<P> {
+        match self {
+            Self::One(space, _) => space,
+            Self::Shared(areas) => areas.space(),
+        }
+    }
+
     fn all(&self) -> &[Area] {
         match self {
             Self::One(_, area) => slice::from_ref(area),
             Self::Shared(areas) => areas.all(),
-            Self::Closed(areas) => areas.all(),
         }
     }
 
@@ -84,37 +89,6 @@ impl<P: Machine> WalkedAreas<'_, P> {
     pub(crate) fn hole(&self, (start, end): (u64, u64)) -> Option<u64> {
         hole(self.all(), start, end)
     }
-
-    /// Room for as many pages of the ranges as one flush concerns, in a gather that only `clears` or does not.
-    pub(crate) fn room(&self, ranges: &[(u64, u64)], clears: bool) -> Room {
-        let pages = ranges.iter().map(|(start, end)| (end - start) / PAGE_BYTES).sum::<u64>();
-        match self {
-            Self::One(..) | Self::Shared(_) if !clears => {
-                Room::for_pages(pages.min(PageSize::MIB_2.bytes() / PAGE_BYTES))
-            }
-            _ => Room::for_pages(pages),
-        }
-    }
-
-    /// A gather for all the ranges. Where faults go on in them, it leaves marks if it only `clears`.
-    pub(crate) fn gather<'e, R: FnMut(Held)>(
-        &'e self,
-        engine: &'e Engine<P>,
-        room: &'e mut Room,
-        clears: bool,
-        release: R,
-    ) -> Gather<'e, P, Held, R> {
-        let space = match self {
-            Self::One(space, _) => *space,
-            Self::Shared(areas) => areas.space(),
-            Self::Closed(areas) => return Gather::keeping(engine, areas, room.places(), release),
-        };
-        if clears {
-            Gather::marking(engine, space.coherence(), room.places(), release)
-        } else {
-            Gather::new(engine, space.coherence(), room.places(), release)
-        }
-    }
 }
 
 impl<P: Machine> Memory<P> {
@@ -125,43 +99,55 @@ impl<P: Machine> Memory<P> {
         ranges: &[(u64, u64)],
         walk: impl Fn(&WalkedAreas<'_, P>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let &[range] = ranges else {
-            return walk(&WalkedAreas::Closed(self.lock_to_change::<E>(space, ranges)?));
-        };
-        let alone = |area: &Area| {
-            // One that reaches beyond the area concerns others too.
-            (range.1 <= area.end)
-                .then(|| self.split_ends(space, range).map(|()| walk(&WalkedAreas::One(space, area))))
-        };
-        loop {
-            match self.with_area(space, AreaLocks::Advice, range.0, alone).flatten() {
-                None => return walk(&WalkedAreas::Shared(self.lock_to_share::<E>(space, range)?)),
-                Some(Ok(walked)) => return walked,
-                Some(Err(Unsplit::OutOfMemory)) => return Err(OutOfMemory.into()),
-                Some(Err(Unsplit::Moving(frame))) => self.wait_for_page(frame),
+        if let &[range] = ranges {
+            let alone = |area: &Area| {
+                // One that reaches beyond the area concerns others too.
+                (range.1 <= area.end)
+                    .then(|| self.split_ends(space, range).map(|()| walk(&WalkedAreas::One(space, area))))
+            };
+            while let Some(tried) = self.with_area(space, AreaLocks::Advice, range.0, alone).flatten() {
+                match tried {
+                    Ok(walked) => return walked,
+                    Err(Unsplit::OutOfMemory) => return Err(OutOfMemory.into()),
+                    Err(Unsplit::Moving(frame)) => self.wait_for_page(frame),
+                }
             }
         }
+        walk(&WalkedAreas::Shared(self.lock_to_share::<E>(space, ranges)?))
     }
 
     /// Changes the translations in parts of a space, table by table, and finishes the gather.
     ///
-    /// A gather that neither keeps the range nor leaves marks flushes under each table's lock. It finishes under the last
-    /// one, so the last table has no second flush.
+    /// The parts are in the order of their addresses. Those that share a table are changed under one lock. A gather that
+    /// neither keeps the range nor leaves marks flushes under each table's lock. It finishes under the last one, so the
+    /// last table has no second flush.
     pub(crate) fn change_leaves<R: FnMut(Held)>(
         &self,
         space: &SpaceHandle<P>,
         gather: Gather<'_, P, Held, R>,
         parts: impl Iterator<Item = (u64, u64)> + Clone,
-        change: impl Fn(&mut LeafChanges<'_, '_, '_, P, Held, R>, (u64, u64)),
+        mut change: impl FnMut(&mut LeafChanges<'_, '_, '_, P, Held, R>, (u64, u64)),
     ) {
         let last = parts.clone().last().map(|(_, end)| end);
+        let (mut ahead, mut left) = (parts.clone().peekable(), parts);
         let mut open = Some(gather);
-        for part in parts {
-            self.for_each_leaf(space, part, |leaf, (start, end)| {
-                if let Some(gather) = open.take_if(|gather| gather.flushes_each() && Some(end) == last) {
-                    gather.finish_under(leaf, |changes| change(changes, (start, end)));
+        while let Some((start, mut end)) = ahead.next() {
+            while let Some((_, next)) =
+                ahead.next_if(|(next, _)| next >> LEAF_SHIFT == (end - 1) >> LEAF_SHIFT)
+            {
+                end = next;
+            }
+            self.for_each_leaf(space, (start, end), |leaf, (from, to)| {
+                while left.clone().next().is_some_and(|(_, end)| end <= from) {
+                    left.next();
+                }
+                let here = left.clone().map(|(start, end)| (start.max(from), end.min(to)));
+                let here = here.take_while(|(start, end)| start < end);
+                if let Some(gather) = open.take_if(|gather| gather.flushes_each() && Some(to) == last) {
+                    gather.finish_under(leaf, |changes| here.for_each(|part| change(changes, part)));
                 } else if let Some(gather) = &mut open {
-                    change(&mut gather.under(leaf), (start, end));
+                    let mut changes = gather.under(leaf);
+                    here.for_each(|part| change(&mut changes, part));
                 }
             });
         }
@@ -171,6 +157,7 @@ impl<P: Machine> Memory<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::PAGE_BYTES;
 
     #[test]
     fn ranges_that_overlap_or_touch_become_one() {

@@ -292,7 +292,7 @@ impl<P: Machine> Memory<P> {
         };
         let entry = {
             let leaf = self.engine.settle(self.lock_table(space, above, PageSize::MIB_2));
-            if leaf.get(from).is_none() {
+            if leaf.get(from).is_empty() {
                 return;
             }
             let mut gather: Gather<'_, P, (), _> =

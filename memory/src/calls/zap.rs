@@ -6,7 +6,6 @@ use ceasefire::{Gather, PageSize, Place};
 
 use crate::address::FrameNumber;
 use crate::frames::frame::Frame;
-use crate::frames::lru::Isolated;
 use crate::frames::released::Released;
 use crate::machine::{Event, Machine, Work};
 use crate::sabotage::Guard;
@@ -21,8 +20,6 @@ pub(crate) enum Held {
     Page(FrameNumber),
     /// The table behind a cleared entry.
     Table(FrameNumber),
-    /// A page off the lists. Reclaim finds it only after the flush.
-    Isolated(Isolated),
 }
 
 /// Places in a room that needs no allocation.
@@ -68,7 +65,6 @@ impl<P: Machine> Released<'_, P> {
                 self.memory.platform().observe(Event::TableFreed(table));
                 self.memory.free(Frame::owned(table));
             }
-            Held::Isolated(page) => self.put_back(page),
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Mapping a page of a file together with its neighbours in memory (fault-around).
 
-use ceasefire::PageSize;
-
 use crate::address::{FrameNumber, ObjectId, Store, PAGE_BYTES};
 use crate::cache::page_cache::Cached;
 use crate::faults::fault::{Access, FaultError, Progress};
@@ -53,8 +51,10 @@ impl<P: Machine> Memory<P> {
         }
         let mut wait = None;
         {
-            let leaf = self.lock_table(space, table, PageSize::KIB_4);
-            self.map_found(&leaf, area, (start, end), (address, access), &mut found, &mut wait);
+            // Without the table no page is mapped, and the program faults again.
+            if let Some(leaf) = self.lock_in_place(space, table, address) {
+                self.map_found(&leaf, area, (start, end), (address, access), &mut found, &mut wait);
+            }
         }
         for frame in found.into_iter().take(slots).flatten() {
             self.put(frame);

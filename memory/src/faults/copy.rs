@@ -4,7 +4,7 @@
 //! cleared and flushed everywhere before the new one is visible: no two CPUs ever see different frames at one address
 //! (rule R7).
 
-use ceasefire::{Gather, PageSize, Place};
+use ceasefire::{Gather, Place};
 
 use crate::address::{FrameNumber, ObjectId};
 use crate::faults::fault::{FaultError, Progress};
@@ -29,12 +29,11 @@ impl<P: Machine> Memory<P> {
         let fresh = self.allocate(self.home())?;
         // Before the table is locked: threads that store to other pages of it do not wait for this.
         self.zero(fresh.number(), 1);
-        let leaf = self.lock_table(space, table, PageSize::KIB_4);
-        if !leaf.is_vacant(address) {
-            drop(leaf);
+        let leaf = self.lock_in_place(space, table, address);
+        let Some(leaf) = leaf.filter(|leaf| leaf.is_vacant(address)) else {
             self.free(fresh);
             return Ok(Progress::Again);
-        }
+        };
         let number = self.adopt_copy(fresh, area, object, address);
         leaf.install(address, Entry::page(number, true).used(true));
         drop(leaf);
@@ -71,8 +70,9 @@ impl<P: Machine> Memory<P> {
             }
         };
         let surplus = {
-            let leaf = self.engine.settle(self.lock_table(space, table, PageSize::KIB_4));
-            if self.still_shows(&leaf, area, address, original) {
+            let leaf = self.lock_in_place(space, table, address).map(|leaf| self.engine.settle(leaf));
+            let shows = |leaf: &SettledLeaf<'_, P>| self.still_shows(leaf, area, address, original);
+            if let Some(leaf) = leaf.filter(shows) {
                 match original {
                     Some(page) => self.copy(page, fresh.number(), 1),
                     None => self.zero(fresh.number(), 1),

@@ -136,17 +136,22 @@ impl<P: Machine> Memory<P> {
             Found::Nothing => return Ok(Progress::Again),
         };
         // Read without the lock: most faults find nothing, and their next step looks again under the lock.
-        let found = platform.table(table).get(Table::index(address, u32::from(size == PageSize::MIB_2)));
-        if !found.is_empty() {
-            return self.resolve_entry(space, self.lock_table(space, table, size), area, address, access);
-        }
         if size == PageSize::MIB_2 {
-            return Ok(Progress::Again);
+            return if platform.table(table).get(Table::index(address, 1)).is_empty() {
+                Ok(Progress::Again)
+            } else {
+                self.resolve_entry(space, self.lock_table(space, table, size), area, address, access)
+            };
+        }
+        let Some(found) = self.entry_in_place(space, table, address) else { return Ok(Progress::Again) };
+        if !found.is_empty() {
+            let Some(leaf) = self.lock_in_place(space, table, address) else { return Ok(Progress::Again) };
+            return self.resolve_entry(space, leaf, area, address, access);
         }
         match (area.source, access) {
             (Source::Anonymous(_), Access::Read) => {
-                let leaf = self.lock_table(space, table, size);
-                if leaf.is_vacant(address) {
+                let leaf = self.lock_in_place(space, table, address);
+                if let Some(leaf) = leaf.filter(|leaf| leaf.is_vacant(address)) {
                     leaf.install(address, Entry::page(self.zero, false).used(false));
                 }
                 Ok(Progress::Done)
@@ -259,26 +264,17 @@ impl<P: Machine> Memory<P> {
         slot: u32,
     ) -> Result<Progress, FaultError> {
         let Some(own) = area.anonymous() else { return Ok(Progress::Again) };
-        let named = || match self.find_table(space, address) {
-            Found::Leaf(table) => {
-                self.platform().table(table).get(Table::index(address, 0)).slot() == Some(slot)
-            }
-            _ => false,
-        };
+        let named = || self.lock_leaf(space, address).filter(|leaf| leaf.get(address).slot() == Some(slot));
         let page = match self.swapped_in(slot, (own, area.index(address)), named)? {
             None => return Ok(Progress::Again),
             Some(Cached::Wait(frame)) => return Ok(Progress::Wait(frame)),
             Some(Cached::Here(page)) => page,
         };
-        let mapped = self.lock_leaf(space, address).is_some_and(|leaf| {
-            let same = leaf.get(address).slot() == Some(slot);
-            if same {
-                self.frames.get(page).mapped();
-                leaf.install(address, Entry::page(page, false).used(false));
-            }
-            same
+        let mapped = named().map(|leaf| {
+            self.frames.get(page).mapped();
+            leaf.install(address, Entry::page(page, false).used(false));
         });
-        if mapped {
+        if mapped.is_some() {
             self.unname_slot(slot);
         } else {
             self.put(page);

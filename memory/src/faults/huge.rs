@@ -34,7 +34,7 @@ impl<P: Machine> Memory<P> {
         };
         self.zero(fresh.number(), HUGE_FRAMES);
         let leaf = self.engine.settle(self.lock_table(space, table, PageSize::MIB_2));
-        if !leaf.get(base).is_none() {
+        if !leaf.is_vacant(base) {
             drop(leaf);
             self.free_huge(fresh);
             return false;

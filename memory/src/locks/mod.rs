@@ -11,7 +11,7 @@
 //! |---|---|---|---|---|
 //! | 1 | space | the address ranges of a space; exclusive for changes, shared for operations across areas | yes | yes |
 //! | 2 | area | one address range of a space; shared for faults and for advice about a part of it | yes | yes |
-//! | 3 | mappers of a file | the list of mappings of a file; shared, it keeps the tables of those ranges in place | yes | yes |
+//! | 3 | mappers of a file | the list of mappings of a file; shared, it keeps the tables of those ranges in place, but for empty ones that DONTNEED frees | yes | yes |
 //! | 4 | mappers of anonymous memory | the same for the private pages of an area and its forks | yes | yes |
 //! | 5 | table | the entries of a page-table page (striped over all tables) | no | yes |
 //! | 6 | kernel area | the addresses and page tables of a kernel area, and what its lazy unmaps keep back | no | yes |

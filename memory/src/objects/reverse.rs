@@ -2,7 +2,8 @@
 //!
 //! A frame names its object and its page there. The object's mappers say which spaces map that page, and where. A task
 //! holds the mappers exclusively to free a table, to move entries from one place to another, or to copy them for a
-//! fork. So while a task holds the mappers shared, the page tables below them stay in place.
+//! fork. So while a task holds the mappers shared, the page tables below them stay in place. Only DONTNEED may free
+//! one of the lowest level meanwhile, and whoever locks such a table looks whether it did.
 
 use crate::address::{FrameNumber, ObjectId, PAGE_BYTES, PAGE_SHIFT};
 use crate::locks::RwLock;

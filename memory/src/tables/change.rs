@@ -1,15 +1,17 @@
 //! Tables: created, filled, replaced and unlinked.
 
-use ceasefire::PageSize;
+use ceasefire::{Flush, PageSize};
 
 use crate::address::{FrameNumber, PAGE_SHIFT, USER_END};
+use crate::calls::zap::Held;
 use crate::frames::allocate::OutOfMemory;
 use crate::frames::frame::huge_frames;
 use crate::locks::Lock;
 use crate::machine::{Machine, Work};
+use crate::sabotage::Guard;
 use crate::spaces::space::SpaceHandle;
 use crate::tables::entry::Entry;
-use crate::tables::leaf::Leaf;
+use crate::tables::leaf::{Leaf, LeafChanges};
 use crate::tables::table::{Table, ENTRIES, LEAF_SHIFT, TOP};
 use crate::tables::walk::Found;
 use crate::Memory;
@@ -18,7 +20,8 @@ use crate::Memory;
 pub(crate) type Unlink<'a> = dyn FnMut(u64, &dyn Fn() -> FrameNumber) + 'a;
 
 impl<P: Machine> Memory<P> {
-    /// The table for `address`, created if there is none. If a huge page is in its place, the table above.
+    /// The table for `address`, created if there is none. If a huge page is in its place, the table above; nothing if
+    /// another task frees it meanwhile.
     pub(crate) fn make_table(&self, space: &SpaceHandle<P>, address: u64) -> Result<Found, OutOfMemory> {
         self.make_table_of(space, address, 0)
     }
@@ -34,12 +37,12 @@ impl<P: Machine> Memory<P> {
         for above in (level + 1..=TOP).rev() {
             let table = self.platform().table(frame);
             let index = Table::index(address, above);
-            if table.lower(index).is_none() {
+            if table.lower(index).is_empty() {
                 let child = self.allocate(self.home())?;
                 self.zero(child.number(), 1);
                 self.platform().work(Work::TableChange, 1);
                 let lock = self.table_locks.of(frame).lock(self.platform());
-                if table.get(index).is_none() {
+                if self.is_vacant(space, table.get(index), Flush::ALL) {
                     table.set_lower(index, Entry::table(child.into_number()));
                 } else {
                     drop(lock);
@@ -50,9 +53,51 @@ impl<P: Machine> Memory<P> {
             if entry.is_huge() {
                 return Ok(Found::Huge(frame));
             }
+            if !entry.present() {
+                return Ok(Found::Nothing);
+            }
             frame = entry.frame();
         }
         Ok(Found::Leaf(frame))
+    }
+
+    /// Whether an entry of a locked table stands for nothing, not even in the TLB of a CPU: a gather may have cleared it
+    /// and not flushed it yet. Then `flush` is done.
+    pub(super) fn is_vacant(&self, space: &SpaceHandle<P>, entry: Entry, flush: Flush) -> bool {
+        let Some(mark) = entry.mark() else { return entry.is_none() };
+        // R7
+        if !self.engine.has_flushed(mark) && self.guarded(Guard::Mark) {
+            self.engine.flush(space.coherence(), flush);
+        }
+        true
+    }
+
+    /// Unlinks the locked table of the 2 MiB at `base`, if it is empty and `changes` will be flushed together. The gather
+    /// leaves its mark in the place of the table, for all marks in it.
+    ///
+    /// The lock of the table above is not needed: while the areas are not locked exclusively, no other task changes an
+    /// entry that leads to a table.
+    pub(crate) fn unlink_empty<R: FnMut(Held)>(
+        &self,
+        space: &SpaceHandle<P>,
+        changes: &mut LeafChanges<'_, '_, '_, P, Held, R>,
+        base: u64,
+    ) {
+        let Some(mark) = changes.mark() else { return };
+        let gone = |entry: Entry| {
+            entry.is_none() || entry.mark().is_some_and(|left| left == mark || self.engine.has_flushed(left))
+        };
+        let (Found::Leaf(above), Found::Leaf(table)) =
+            (self.find_above(space, base), self.find_table(space, base))
+        else {
+            return;
+        };
+        if (0..ENTRIES).all(|index| gone(changes.table.get(index))) {
+            changes.unlink(base, PageSize::KIB_4, |_| {
+                self.platform().table(above).exchange(Table::index(base, 1), Entry::marked(mark));
+                Some(Held::Table(table))
+            });
+        }
     }
 
     /// Fills a table that no CPU can reach yet with 512 entries that together mean the same as the huge `entry`.

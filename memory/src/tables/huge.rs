@@ -47,19 +47,16 @@ impl<P: Machine> Memory<P> {
         space: &'m SpaceHandle<P>,
         ranges: &[(u64, u64)],
     ) -> Result<ClosedAreas<'m, P>, E> {
-        self.lock_and_split(
-            || self.close_areas(space, ranges),
-            |_| ranges.iter().try_for_each(|&range| self.split_ends(space, range)),
-        )
+        self.lock_and_split(|| self.close_areas(space, ranges), |_| self.split_all_ends(space, ranges))
     }
 
-    /// The same for one range, shared, for an operation that leaves the areas as they are.
+    /// The same, shared, for an operation that leaves the areas as they are.
     pub(crate) fn lock_to_share<'m, E: From<OutOfMemory> + From<Ended>>(
         &'m self,
         space: &'m SpaceHandle<P>,
-        range: (u64, u64),
+        ranges: &[(u64, u64)],
     ) -> Result<SharedAreas<'m, P>, E> {
-        self.lock_and_split(|| space.share_areas(self.platform()), |_| self.split_ends(space, range))
+        self.lock_and_split(|| space.share_areas(self.platform()), |_| self.split_all_ends(space, ranges))
     }
 
     /// The same for fork: all huge pages of anonymous memory are split.
@@ -112,6 +109,10 @@ impl<P: Machine> Memory<P> {
             at += HUGE_BYTES;
             (base < end).then_some(base)
         })
+    }
+
+    fn split_all_ends(&self, space: &SpaceHandle<P>, ranges: &[(u64, u64)]) -> Result<(), Unsplit> {
+        ranges.iter().try_for_each(|&range| self.split_ends(space, range))
     }
 
     /// Splits the huge pages that the ends of a range cut.

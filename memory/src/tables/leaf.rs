@@ -17,7 +17,6 @@ use ceasefire::{Access, Changes, Flush, Owed, PageSize, Settled, TableGuard, Tra
 use crate::address::FrameNumber;
 use crate::locks::Lock;
 use crate::machine::{Event, Machine, Work};
-use crate::sabotage::Guard;
 use crate::spaces::space::SpaceHandle;
 use crate::tables::entry::{Entry, EntryOf, Format};
 use crate::tables::table::Table;
@@ -83,14 +82,9 @@ impl<P: Machine> Leaf<'_, P> {
     /// Whether nothing is at an address, not even in the TLB of a CPU: a gather may have cleared an entry here and not
     /// flushed it yet.
     pub(crate) fn is_vacant(&self, address: u64) -> bool {
-        let entry = self.get(address);
-        let Some(mark) = entry.mark() else { return entry.is_none() };
-        let engine = &self.memory.engine;
-        // R7
-        if !engine.has_flushed(mark) && self.memory.guarded(Guard::Mark) {
-            engine.flush(self.space.coherence(), Flush::page(address, self.size));
-        }
-        true
+        // Above the lowest level, a mark is in the place of a table.
+        let flush = if self.size == PageSize::KIB_4 { Flush::page(address, self.size) } else { Flush::ALL };
+        self.memory.is_vacant(self.space, self.get(address), flush)
     }
 
     /// Installs a translation where there was none, or widens the rights of the present one.

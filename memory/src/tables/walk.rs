@@ -5,7 +5,9 @@ use ceasefire::PageSize;
 use crate::address::{FrameNumber, PAGE_SHIFT};
 use crate::locks::Lock;
 use crate::machine::Machine;
+use crate::sabotage::Guard;
 use crate::spaces::space::SpaceHandle;
+use crate::tables::entry::Entry;
 use crate::tables::leaf::{Leaf, SettledLeaf};
 use crate::tables::table::{Table, LEAF_SHIFT, TOP};
 use crate::Memory;
@@ -22,8 +24,8 @@ pub(crate) enum Found {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Walks towards an address. The tables must not be freed meanwhile: the caller holds the space's lock, or the lock
-    /// of a mapper that covers the address.
+    /// Walks towards an address. The caller holds the space's lock, or that of an area or a mapper that covers the
+    /// address. So the tables above the lowest are not freed meanwhile. That of the lowest level may be, and is not read.
     pub(crate) fn find_table(&self, space: &SpaceHandle<P>, address: u64) -> Found {
         let mut frame = space.root();
         for level in (1..=TOP).rev() {
@@ -73,7 +75,12 @@ impl<P: Machine> Memory<P> {
         loop {
             match self.find_table(space, address) {
                 Found::Nothing => return None,
-                Found::Leaf(table) => return Some(self.lock_table(space, table, PageSize::KIB_4)),
+                Found::Leaf(table) => {
+                    let leaf = self.lock_in_place(space, table, address);
+                    if leaf.is_some() {
+                        return leaf;
+                    }
+                }
                 Found::Huge(table) => {
                     let leaf = self.lock_table(space, table, PageSize::MIB_2);
                     // Checked again under the lock: the huge page may have been split meanwhile.
@@ -94,21 +101,60 @@ impl<P: Machine> Memory<P> {
         Some(self.engine.settle(self.lock_leaf(space, address)?))
     }
 
-    /// Locks a table that is known to exist.
+    /// Locks a table of the lowest level that was found on the way to `address`; `None` if it is no longer there.
+    ///
+    /// DONTNEED frees tables while other tasks find them. It takes them from their places under their locks, which are not
+    /// in them. So a task that has the lock and finds the table in its place keeps it there (Linux: `pmd_same`).
+    pub(crate) fn lock_in_place<'m>(
+        &'m self,
+        space: &'m SpaceHandle<P>,
+        table: FrameNumber,
+        address: u64,
+    ) -> Option<Leaf<'m, P>> {
+        let lock = self.table_locks.of(table).lock(self.platform());
+        // R2
+        if self.config.frees_tables
+            && self.guarded(Guard::InPlace)
+            && self.find_table(space, address) != Found::Leaf(table)
+        {
+            return None;
+        }
+        Some(self.leaf(space, table, PageSize::KIB_4, lock))
+    }
+
+    /// The entry of `address` in a table of the lowest level that was found on the way there; `None` if it is no longer
+    /// there. If no other task frees tables, it is read without the lock.
+    pub(crate) fn entry_in_place(
+        &self,
+        space: &SpaceHandle<P>,
+        table: FrameNumber,
+        address: u64,
+    ) -> Option<Entry> {
+        if self.config.frees_tables {
+            return Some(self.lock_in_place(space, table, address)?.get(address));
+        }
+        Some(self.platform().table(table).get(Table::index(address, 0)))
+    }
+
+    /// Locks a table that no other task frees.
     pub(crate) fn lock_table<'m>(
         &'m self,
         space: &'m SpaceHandle<P>,
         table: FrameNumber,
         size: PageSize,
     ) -> Leaf<'m, P> {
+        self.leaf(space, table, size, self.table_locks.of(table).lock(self.platform()))
+    }
+
+    fn leaf<'m>(
+        &'m self,
+        space: &'m SpaceHandle<P>,
+        table: FrameNumber,
+        size: PageSize,
+        lock: <P::Lock<()> as Lock<(), P>>::Guard<'m>,
+    ) -> Leaf<'m, P> {
         self.touches(table, 1);
-        Leaf {
-            memory: self,
-            space,
-            size,
-            _lock: self.table_locks.of(table).lock(self.platform()),
-            table: self.platform().table(table),
-        }
+        Leaf { memory: self, space, size, _lock: lock, table: self.platform().table(table) }
     }
 
     /// Calls `visit` for each table with entries for pages in `[start, end)`, locked and settled, with the part of the

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 
 use ceasefire::CpuId;
 use ceasefire_memory::shadow::{Misuse, Shadow};
-use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, Table, Work, ENTRIES, KERNEL_ENTRIES};
+use ceasefire_memory::{
+    Block, Entry, Event, FrameNumber, Machine, NodeId, Table, Work, ENTRIES, KERNEL_ENTRIES,
+};
 
 use super::locks::{Published, RwSpin, SpinLock};
 use super::threads::{Threads, KERNEL};
@@ -177,7 +179,9 @@ impl Machine for Threads {
                 self.tables_freed.fetch_add(1, Ordering::Relaxed);
                 let table = self.table(frame);
                 let root = self.roots.lock().unwrap().remove(&ptr::from_ref(table).addr());
-                let left = (0..ENTRIES).map(|index| table.get(index)).filter(|entry| !entry.is_none());
+                // A mark may be left.
+                let stands = |entry: &Entry| entry.maps() || entry.is_moving() || entry.slot().is_some();
+                let left = (0..ENTRIES).map(|index| table.get(index)).filter(stands);
                 let kernel = root.then_some(KERNEL);
                 self.check(
                     left.eq(kernel),

@@ -116,6 +116,18 @@ fn walks(manager: &Manager) {
     });
 }
 
+/// Frames for a table of memory, of which DONTNEED frees the table.
+fn with_freed_tables() -> Config {
+    Config { frees_tables: true, ..with_huge_pages() }
+}
+
+/// Discards the range of a table again and again.
+fn discards_table(manager: &Manager) {
+    manager.await_flag(0);
+    (0..4).for_each(|_| manager.discard(&manager.space(0), manager.at(0), HUGE));
+    manager.end();
+}
+
 /// A space with memory in a huge page, from the first store on.
 fn huge_memory(manager: &Manager) {
     table_of_memory(manager);
@@ -242,8 +254,8 @@ pub(super) static SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "M5-given-up-page-is-listed",
-        source: "memory manager, Guard::Listing",
-        guards: &[(&[unguarded(Guard::Listing)], &[R5])],
+        source: "memory manager, madvise FREE",
+        guards: &[(&[without(Engine::UnlockFlush)], &[R5])],
         manager: Some(Managing {
             before: |manager| {
                 manager.add_space();
@@ -660,7 +672,38 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "M24-page-that-leaves-while-it-is-found",
+        name: "M23-store-beside-discard-of-a-table",
+        source: "Linux, empty tables are freed: 6375e95f381e",
+        guards: &[(&[unguarded(Guard::InPlace)], &[R2, R7, Words]), (&[unguarded(Guard::Mark)], &[R7])],
+        manager: Some(Managing {
+            config: with_freed_tables,
+            before: table_of_memory,
+            programs: &[discards_table, stores, |manager| loads(manager, 0)],
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M24-reclaim-beside-discard-of-a-table",
+        source: "memory manager, the reverse map and freed tables",
+        guards: &[(&[without(Engine::Tables)], &[R2])],
+        manager: Some(Managing {
+            config: || Config {
+                nodes: vec![NodeLayout::new(1200), NodeLayout::new(FRAMES)],
+                ..with_freed_tables()
+            },
+            before: |manager| {
+                table_of_memory(manager);
+                and_child(manager);
+            },
+            programs: &[discards_table, stores, |manager| {
+                manager.await_flag(0);
+                walks(manager);
+            }],
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M25-page-that-leaves-while-it-is-found",
         source: "Linux, filemap_get_entry",
         guards: &[(&[unguarded(Guard::Recheck)], &[Words])],
         manager: Some(Managing {

@@ -50,10 +50,12 @@ enum Does {
     CountsUsers,
     /// What a thread does that must wait for a lock that sleeps.
     Waits(Waiting),
+    /// DONTNEED frees the tables that it empties.
+    FreesTables,
 }
 
 /// Each change with the first release here that has it, the version that brought it, and the commit.
-const CHANGES: [(Does, Linux, &str, &str); 11] = [
+const CHANGES: [(Does, Linux, &str, &str); 12] = [
     (Does::ListsTogether(14), Linux::V4_2, "4.2", "include/linux/pagevec.h of 4.2"),
     (Does::Drains(LruDrain::Eager), Linux::V4_2, "4.2", "mm/mmap.c and mm/madvise.c of 4.2"),
     (Does::LocksAreas(AreaLocks::None), Linux::V4_2, "4.2", "mmap_sem"),
@@ -63,6 +65,7 @@ const CHANGES: [(Does, Linux, &str, &str); 11] = [
     (Does::LocksAreas(AreaLocks::Faults), Linux::V6_9, "6.4", "0bff0aaea03e"),
     (Does::ListsTogether(31), Linux::V6_9, "6.9", "9cecde80aae0"),
     (Does::Drains(LruDrain::Batched), Linux::V6_18, "6.14", "1aa43598c03b"),
+    (Does::FreesTables, Linux::V6_18, "6.14", "6375e95f381e"),
     (Does::CountsUsers, Linux::V6_18, "6.15", "vm_refcnt in include/linux/mmap_lock.h"),
     (Does::LocksAreas(AreaLocks::Advice), Linux::V6_18, "6.17", "a6fde7add78d"),
 ];
@@ -93,6 +96,7 @@ impl Linux {
                 Does::Drains(drain) => config.lru_drain = drain,
                 Does::LocksAreas(locks) => config.area_locks = locks,
                 Does::Waits(_) | Does::CountsUsers => {}
+                Does::FreesTables => config.frees_tables = true,
             }
         }
     }
@@ -100,9 +104,8 @@ impl Linux {
     /// Sets up a machine's locks as this release does.
     pub fn contend(self, contention: &mut Contention) {
         let counts = |does| matches!(does, Does::CountsUsers).then_some(true);
-        if self.newest(counts) {
-            contention.shared_of_area = 1;
-        }
+        // An area's lock is only tried: its line is read, and then exchanged if it is still as it was.
+        contention.shared_of_area = if self.newest(counts) { 2 } else { contention.shared + 1 };
         contention.waiting = self.newest(|does| match does {
             Does::Waits(waiting) => Some(waiting),
             _ => None,
@@ -155,6 +158,7 @@ impl fmt::Display for Does {
             Self::ListsTogether(pages) => write!(f, "a CPU lists {pages} new pages together"),
             Self::Drains(LruDrain::Eager) => f.write_str("an unmap first lists new pages"),
             Self::Drains(LruDrain::Batched) => f.write_str("an unmap lists no new pages"),
+            Self::FreesTables => f.write_str("madvise frees tables that it empties"),
             Self::LocksAreas(AreaLocks::None) => f.write_str("faults lock the space"),
             Self::LocksAreas(AreaLocks::Faults) => f.write_str("faults lock the area"),
             Self::LocksAreas(AreaLocks::Advice) => f.write_str("madvise locks the area"),
@@ -180,13 +184,13 @@ mod tests {
         let of = |linux: Linux| {
             let mut config = Config::new(vec![NodeLayout::new(512)], 1, Schedule::Batched);
             linux.configure(&mut config);
-            (config.lru_batch, config.lru_drain, config.area_locks, config.joins_areas)
+            (config.lru_batch, config.lru_drain, config.area_locks, config.frees_tables, config.joins_areas)
         };
         let all = KERNELS.map(|(_, linux)| of(linux));
-        assert_eq!(all[0], (14, LruDrain::Eager, AreaLocks::None, true));
-        assert_eq!(all[1], (15, LruDrain::Eager, AreaLocks::None, true));
-        assert_eq!(all[4], (31, LruDrain::Eager, AreaLocks::Faults, true));
-        assert_eq!(all[5], (31, LruDrain::Batched, AreaLocks::Advice, true));
+        assert_eq!(all[0], (14, LruDrain::Eager, AreaLocks::None, false, true));
+        assert_eq!(all[1], (15, LruDrain::Eager, AreaLocks::None, false, true));
+        assert_eq!(all[4], (31, LruDrain::Eager, AreaLocks::Faults, false, true));
+        assert_eq!(all[5], (31, LruDrain::Batched, AreaLocks::Advice, true, true));
         assert_eq!((all[2], all[3], all[6]), (all[4], all[4], all[5]));
         assert_eq!(KERNELS.map(|(name, linux)| linux.name() == name), [true; 7]);
     }
@@ -198,9 +202,9 @@ mod tests {
             linux.contend(&mut contention);
             (contention.waiting, contention.shared, contention.shared_of_area)
         });
-        assert_eq!(contended[0], (Waiting::Spins, 2, 2));
-        assert_eq!(contended[1..5], [(Waiting::SpinsOnReaders, 2, 2); 4]);
-        assert_eq!(contended[5..], [(Waiting::SpinsOnReaders, 2, 1); 2]);
+        assert_eq!(contended[0], (Waiting::Spins, 2, 3));
+        assert_eq!(contended[1..5], [(Waiting::SpinsOnReaders, 2, 3); 4]);
+        assert_eq!(contended[5..], [(Waiting::SpinsOnReaders, 2, 2); 2]);
     }
 
     #[test]

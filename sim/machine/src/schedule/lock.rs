@@ -53,6 +53,8 @@ struct Turnstile {
     unread_at: Cell<Picoseconds>,
     line: Line,
     waiters: RefCell<VecDeque<Waiter>>,
+    /// The line of the lock that guards the queue of those that sleep (Linux: `wait_lock`).
+    queue: Line,
     /// The CPUs of threads that spin before they sleep, and the CPU of the exclusive holder.
     spinners: RefCell<VecDeque<usize>>,
     holder: Cell<usize>,
@@ -74,6 +76,7 @@ impl Turnstile {
             unread_at: Cell::new(0),
             line: Line::new(),
             waiters: RefCell::default(),
+            queue: Line::new(),
             spinners: RefCell::default(),
             holder: Cell::new(0),
             granted: Cell::new(0),
@@ -162,6 +165,14 @@ impl Turnstile {
         }
         let mut first = true;
         while self.may_sleep(world) {
+            self.lock_queue(world);
+            // The lock may have become free meanwhile.
+            let free = !self.is_blocked(shared) && !self.is_promised() && self.waiters.borrow().is_empty();
+            if free {
+                self.admit(shared, world.here());
+                self.follow(world, shared, 0);
+                return;
+            }
             self.sleep(world, shared, since, first);
             // The thread was woken at the head of the queue, and asks again.
             first = false;
@@ -213,6 +224,12 @@ impl Turnstile {
         world.running.stop(Stop::Sleep(Sleep::Amid));
         // The thread may be on another CPU by now.
         world.cpu().held.acquire(self.class);
+    }
+
+    /// Takes the lock of the queue, which is held for a moment: a spinning lock that is handed over where CPUs come to it
+    /// together.
+    fn lock_queue(&self, world: &World) {
+        self.queue.fetch(world, world.machine.contention.hand_over);
     }
 
     /// Waits for the last holder, which may have run ahead.
@@ -267,6 +284,9 @@ impl Turnstile {
             self.pass_to_spinner(world);
         }
         let mut woken = false;
+        if self.waiters.borrow().iter().any(|waiter| waiter.task.is_some()) {
+            world.during(Doing::Locks, || self.lock_queue(world));
+        }
         while self.writers.get() == 0 && !self.handed_off.get() {
             let next = self.waiters.borrow().front().copied();
             // A woken thread takes the lock when it runs. Until then only waiters that can share the lock with it are
