@@ -135,7 +135,6 @@ impl<P: Machine> Memory<P> {
             Found::Leaf(table) => (table, PageSize::KIB_4),
             Found::Nothing => return Ok(Progress::Again),
         };
-        // Read without the lock: most faults find nothing, and their next step looks again under the lock.
         if size == PageSize::MIB_2 {
             return if platform.table(table).get(Table::index(address, 1)).is_empty() {
                 Ok(Progress::Again)
@@ -143,20 +142,24 @@ impl<P: Machine> Memory<P> {
                 self.resolve_entry(space, self.lock_table(space, table, size), area, address, access)
             };
         }
-        let Some(found) = self.entry_in_place(space, table, address) else { return Ok(Progress::Again) };
-        if !found.is_empty() {
+        // Where no task frees tables, most faults see without the lock that there is nothing. Their next step looks again.
+        let nothing =
+            !self.config.frees_tables && platform.table(table).get(Table::index(address, 0)).is_empty();
+        let reads_zeros = matches!((area.source, access), (Source::Anonymous(_), Access::Read));
+        if !nothing || reads_zeros {
             let Some(leaf) = self.lock_in_place(space, table, address) else { return Ok(Progress::Again) };
-            return self.resolve_entry(space, leaf, area, address, access);
-        }
-        match (area.source, access) {
-            (Source::Anonymous(_), Access::Read) => {
-                let leaf = self.lock_in_place(space, table, address);
-                if let Some(leaf) = leaf.filter(|leaf| leaf.is_vacant(address)) {
+            if !leaf.get(address).is_empty() {
+                return self.resolve_entry(space, leaf, area, address, access);
+            }
+            if reads_zeros {
+                if leaf.is_vacant(address) {
                     leaf.install(address, Entry::page(self.zero, false).used(false));
                 }
-                Ok(Progress::Done)
+                return Ok(Progress::Done);
             }
-            (Source::Anonymous(own), Access::Write) => self.fresh_page(space, table, area, own, address),
+        }
+        match (area.source, access) {
+            (Source::Anonymous(own), _) => self.fresh_page(space, table, area, own, address),
             (Source::Private { file, copies }, Access::Write) => {
                 match self.cached_page(file, area.index(address))? {
                     None => Err(FaultError::BeyondEnd(address)),

@@ -7,7 +7,6 @@ use crate::locks::Lock;
 use crate::machine::Machine;
 use crate::sabotage::Guard;
 use crate::spaces::space::SpaceHandle;
-use crate::tables::entry::Entry;
 use crate::tables::leaf::{Leaf, SettledLeaf};
 use crate::tables::table::{Table, LEAF_SHIFT, TOP};
 use crate::Memory;
@@ -120,20 +119,6 @@ impl<P: Machine> Memory<P> {
             return None;
         }
         Some(self.leaf(space, table, PageSize::KIB_4, lock))
-    }
-
-    /// The entry of `address` in a table of the lowest level that was found on the way there; `None` if it is no longer
-    /// there. If no other task frees tables, it is read without the lock.
-    pub(crate) fn entry_in_place(
-        &self,
-        space: &SpaceHandle<P>,
-        table: FrameNumber,
-        address: u64,
-    ) -> Option<Entry> {
-        if self.config.frees_tables {
-            return Some(self.lock_in_place(space, table, address)?.get(address));
-        }
-        Some(self.platform().table(table).get(Table::index(address, 0)))
     }
 
     /// Locks a table that no other task frees.
