@@ -104,9 +104,8 @@ impl Linux {
     /// Sets up a machine's locks as this release does.
     pub fn contend(self, contention: &mut Contention) {
         let counts = |does| matches!(does, Does::CountsUsers).then_some(true);
-        if self.newest(counts) {
-            contention.shared_of_area = 1;
-        }
+        // It is only tried: the line is read, and exchanged if it is still as it was.
+        contention.shared_of_area = if self.newest(counts) { 2 } else { contention.shared + 1 };
         contention.waiting = self.newest(|does| match does {
             Does::Waits(waiting) => Some(waiting),
             _ => None,
@@ -203,9 +202,9 @@ mod tests {
             linux.contend(&mut contention);
             (contention.waiting, contention.shared, contention.shared_of_area)
         });
-        assert_eq!(contended[0], (Waiting::Spins, 2, 2));
-        assert_eq!(contended[1..5], [(Waiting::SpinsOnReaders, 2, 2); 4]);
-        assert_eq!(contended[5..], [(Waiting::SpinsOnReaders, 2, 1); 2]);
+        assert_eq!(contended[0], (Waiting::Spins, 2, 3));
+        assert_eq!(contended[1..5], [(Waiting::SpinsOnReaders, 2, 3); 4]);
+        assert_eq!(contended[5..], [(Waiting::SpinsOnReaders, 2, 2); 2]);
     }
 
     #[test]
