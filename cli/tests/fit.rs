@@ -35,8 +35,10 @@ fn the_fitted_numbers_are_printed_and_written() {
     let again = fitted(&[&file]);
     for key in ["costs.access", "costs.reclaim_page"] {
         let (first, second) = (row(&text, key), row(&again, key));
-        assert_eq!((&first[1], &first[3]), (&second[0], &second[3]), "{text}{again}");
-        assert_eq!(second[0], second[1], "it has nothing to change: {again}");
+        assert_eq!(first[1], second[0], "{text}{again}");
+        let number = |text: &str| text.parse::<f64>().expect("a number");
+        let change = number(&second[1]) / number(&second[0]);
+        assert!((0.98..1.02).contains(&change), "it has nearly nothing to change: {again}");
     }
 }
 

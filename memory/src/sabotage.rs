@@ -17,7 +17,7 @@ ceasefire::guards! {
           a_neighbour_that_fault_around_maps_before_its_slots_debt_is_settled_is_seen }
     /// A task that has found a page without a lock, and holds it, looks whether it is still in its place.
     Recheck [stores] "a program reads the page that got the frame of the page it wanted"
-        { check/adversary: M25-page-that-leaves-while-it-is-found }
+        { scenario M25 }
     /// The flush of a mapping of a file before the file forgets the mapping.
     Unhook [R6]
         "a file is truncated and written while a CPU reads the old page through a mapping that the file has forgotten"

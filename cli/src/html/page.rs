@@ -391,6 +391,7 @@ mod tests {
             published,
             influences,
             experiment: "mmap-read",
+            kernel: "4.2",
             machine: machine.name.clone(),
             built_in: Some("4-node-48-cpu"),
             ..report("batched")

@@ -48,7 +48,10 @@ mod tests {
     #[test]
     fn what_was_left_out_is_said() {
         let plain = report("batched");
-        assert_eq!(of(std::slice::from_ref(&plain)), "oracle off: broken rules are not detected");
+        assert_eq!(
+            of(std::slice::from_ref(&plain)),
+            "oracle off: broken rules are not detected; as Linux 6.3"
+        );
         let bare = [Report { without: vec!["smt", "idle"], ..plain }];
         assert!(of(&bare).ends_with("; without smt, idle"), "{}", of(&bare));
         let named = [Report { kernel: "6.18", ..bare[0].clone() }];
@@ -66,8 +69,11 @@ mod tests {
         let plain = report("batched");
         let watched = Report { oracle: true, shadow: true, ..plain.clone() };
         let later = Report { seed: 2, ..plain };
-        assert_eq!(of(&[watched.clone(), later.clone()]), "oracle and shadow record on in 1 of 2 runs");
-        assert_eq!(of(std::slice::from_ref(&watched)), "oracle and shadow record on");
+        assert_eq!(
+            of(&[watched.clone(), later.clone()]),
+            "oracle and shadow record on in 1 of 2 runs; as Linux 6.3"
+        );
+        assert_eq!(of(std::slice::from_ref(&watched)), "oracle and shadow record on; as Linux 6.3");
         let reports = [watched, later];
         assert_eq!(seeds(&Repeats::group(&reports)[0]), "seeds 1 to 2");
     }

@@ -158,6 +158,7 @@ impl<P: Machine> Memory<P> {
                     for address in (start..end).step_by(PAGE_BYTES as usize) {
                         self.free_lazily(changes, address, &mut listed);
                     }
+                    listed.list();
                 }
             });
             for &(start, end) in ranges.iter() {

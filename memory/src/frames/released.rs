@@ -39,9 +39,16 @@ impl<'m, P: Machine> Released<'m, P> {
     }
 }
 
+impl<P: Machine> Released<'_, P> {
+    /// Lists the pages that were put back.
+    pub(crate) fn list(&mut self) {
+        self.memory.put_back_batch(&core::mem::take(&mut self.isolated));
+    }
+}
+
 impl<P: Machine> Drop for Released<'_, P> {
     fn drop(&mut self) {
         self.memory.free_listed(&self.dead);
-        self.memory.put_back_batch(&self.isolated);
+        self.list();
     }
 }
