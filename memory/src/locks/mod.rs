@@ -15,7 +15,7 @@
 //! | 4 | mappers of anonymous memory | the same for the private pages of an area and its forks | yes | yes |
 //! | 5 | table | the entries of a page-table page (striped over all tables) | no | yes |
 //! | 6 | kernel area | the addresses and page tables of a kernel area, and what its lazy unmaps keep back | no | yes |
-//! | 7 | pages | the frame of each page of a file, or of each slot of the swap device | no | no |
+//! | 7 | pages | changes of the frames of a file's pages, or of the swap device's slots; they are found without it | no | no |
 //! | 8 | swap slots | the use count of each slot of the swap device | no | no |
 //! | 9 | LRU batch | a CPU's pages on their way to the lists | no | no |
 //! | 10 | LRU | a node's lists of pages | no | no |

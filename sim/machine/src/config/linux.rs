@@ -104,8 +104,10 @@ impl Linux {
     /// Sets up a machine's locks as this release does.
     pub fn contend(self, contention: &mut Contention) {
         let counts = |does| matches!(does, Does::CountsUsers).then_some(true);
-        // It is only tried: the line is read, and exchanged if it is still as it was.
-        contention.shared_of_area = if self.newest(counts) { 2 } else { contention.shared + 1 };
+        // An area's lock is tried: its line is read, and exchanged if it is still as it was. Others are raised, and note an
+        // owner, as a tried semaphore does too.
+        let notes_owner = !self.newest(counts) && contention.shared > 1;
+        contention.shared_of_area = contention.shared + u32::from(notes_owner);
         contention.waiting = self.newest(|does| match does {
             Does::Waits(waiting) => Some(waiting),
             _ => None,
@@ -202,6 +204,9 @@ mod tests {
             linux.contend(&mut contention);
             (contention.waiting, contention.shared, contention.shared_of_area)
         });
+        let mut alone = Contention::default();
+        Linux::V4_2.contend(&mut alone);
+        assert_eq!((alone.shared, alone.shared_of_area), (1, 1), "the effect was left out");
         assert_eq!(contended[0], (Waiting::Spins, 2, 3));
         assert_eq!(contended[1..5], [(Waiting::SpinsOnReaders, 2, 3); 4]);
         assert_eq!(contended[5..], [(Waiting::SpinsOnReaders, 2, 2); 2]);
