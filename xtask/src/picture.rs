@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(figures.len(), 4, "one for each paper");
         for theme in THEMES {
             let svg = drawn(&figures, theme).unwrap();
-            assert!(svg.contains(theme[5]) && svg.contains("2.52 to 14.7<"), "{svg}");
+            assert!(svg.contains(theme[5]) && svg.contains("2.52 to 15.2<"), "{svg}");
             for part in svg.split(" x=\"").skip(1) {
                 let x: f64 = part.split('"').next().and_then(|x| x.parse().ok()).expect("a number");
                 assert!((0.0..=WIDTH).contains(&x), "{part}");
