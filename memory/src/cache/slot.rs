@@ -26,28 +26,27 @@ impl<P: Machine> Memory<P> {
     /// A page of a store that is in memory and owes nothing, found without the lock of its directory. `None` says nothing:
     /// the caller then looks under the lock.
     pub(crate) fn find_in_place(&self, directory: &Directory<P>, store: Store, index: u32) -> Option<Cached> {
-        let mut surplus = None;
-        let found = directory.look(self.platform(), index, |place| {
-            let frame = place.frame()?;
-            if !self.frames.get(frame).try_hold() {
-                return None;
-            }
-            surplus = Some(frame);
+        let frame = directory.look(self.platform(), index, |place| place.frame())?;
+        if !self.frames.get(frame).try_hold() {
+            return None;
+        }
+        let stays = directory.look(self.platform(), index, |place| {
+            let there = || place.frame() == Some(frame);
             // R6
-            let stays = place.frame() == Some(frame) || !self.guarded(Guard::Recheck);
+            let stays = there() || !self.guarded(Guard::Recheck);
             if !stays || self.slot_owes(place.owed()) {
                 return None;
             }
             // For the checkers: a page that truncation has taken out since may have successors that owe.
-            if place.frame() == Some(frame) {
+            if there() {
                 self.finds(store, index, 1);
             }
-            surplus.take()
+            Some(())
         });
-        if let Some(frame) = surplus {
+        if stays.is_none() {
             self.put(frame);
+            return None;
         }
-        let frame = found?;
         if self.frames.get(frame).arriving() {
             self.put(frame);
             return Some(Cached::Wait(frame));

@@ -48,7 +48,7 @@ impl Hardware {
     }
 
     /// Often stands still, while others go on. Its late stores stay late.
-    pub(super) fn linger(&self) {
+    pub(crate) fn linger(&self) {
         if self.acting.get().is_none() && self.walker.get().is_none() && below(2) == 0 {
             for _ in 0..1 << below(8) {
                 shuttle::thread::yield_now();

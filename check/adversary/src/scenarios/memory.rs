@@ -87,6 +87,9 @@ fn with_huge_pages_and_a_node() -> Config {
     Config { nodes: vec![NodeLayout::new(1200), NodeLayout::new(FRAMES)], ..with_huge_pages() }
 }
 
+/// Areas each of which is unmapped beside its first fault.
+const AREAS: u64 = 8;
+
 /// The pages of a table, or of a huge page.
 const HUGE: u64 = 512;
 
@@ -660,13 +663,28 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         source: "Linux, per-VMA locks: 0bff0aaea03e",
         guards: &[(&[unguarded(Guard::StillOpen)], &[R2, R3]), (&[unguarded(Guard::Close)], &[R2, R3])],
         manager: Some(Managing {
-            programs: &[unmaps, |manager| {
-                let space = manager.space(0);
-                manager.run(&space);
-                manager.set_flag(0);
-                manager.until_over(|| manager.store(manager.at(1)));
-                manager.leave();
-            }],
+            before: |manager| {
+                manager.add_space();
+                (0..AREAS).for_each(|_| manager.add_memory(1));
+            },
+            // Nothing is to be flushed, so the one need not answer the other.
+            programs: &[
+                |manager| {
+                    let space = manager.space(0);
+                    let areas = manager.mappings(&space);
+                    manager.await_flag(0);
+                    areas.iter().for_each(|&(start, _)| manager.unmap(&space, start, 1));
+                    manager.end();
+                },
+                |manager| {
+                    let space = manager.space(0);
+                    let areas = manager.mappings(&space);
+                    manager.run(&space);
+                    manager.set_flag(0);
+                    areas.iter().for_each(|&(start, _)| _ = manager.load(start));
+                    manager.leave();
+                },
+            ],
             ..PLAYED
         }),
         ..PLAIN
@@ -708,29 +726,22 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         guards: &[(&[unguarded(Guard::Recheck)], &[Words])],
         manager: Some(Managing {
             before: |manager| {
-                shared_file(manager);
-                manager.add_memory(2);
+                manager.add_space();
+                manager.add_file(2);
+                (0..2).for_each(|page| manager.write(page));
             },
             programs: &[
-                // The file's first page leaves again and again, and its frame becomes the first page of memory.
+                // The frame that was freed last is that of the second page. It becomes the first page's.
                 |manager| {
-                    let space = manager.space(0);
-                    manager.run(&space);
-                    let memory = manager.mappings(&space)[1].0;
                     for _ in 0..4 {
-                        manager.write(0);
-                        manager.truncate(1);
                         manager.truncate(0);
-                        manager.store(memory);
-                        manager.discard(&space, memory, 1);
-                        manager.truncate(2);
+                        (0..2).for_each(|page| manager.write(page));
                     }
-                    manager.leave();
                     manager.end();
                 },
                 |manager| {
                     manager.until_over(|| {
-                        manager.read(0);
+                        manager.read(1);
                         true
                     });
                 },

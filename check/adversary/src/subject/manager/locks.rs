@@ -138,6 +138,8 @@ impl<T: Clone + fmt::Debug> Rcu<T, Adverse<Managed>> for Published<T> {
         // Others change the value while `body` uses the one that it found.
         let value = self.value.borrow().clone();
         let read = body(&value);
+        // The value may be an old one when it is used.
+        platform.hardware.linger();
         platform.hardware.step();
         read
     }
