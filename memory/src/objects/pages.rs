@@ -133,9 +133,9 @@ impl<P: Machine> Directory<P> {
         &self,
         platform: &P,
         index: u32,
-        body: impl FnOnce(&Shown<'_>) -> Option<R>,
+        body: impl FnOnce(Shown<'_>) -> Option<R>,
     ) -> Option<R> {
-        self.shown.read(platform, |tree| body(&Shown { chunk: tree.get(key(index))?, index }))
+        self.shown.read(platform, |tree| body(Shown { chunk: tree.get(key(index))?, index }))
     }
 }
 

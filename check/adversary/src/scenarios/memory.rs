@@ -673,7 +673,9 @@ pub(super) static SCENARIOS: &[Scenario] = &[
                     let space = manager.space(0);
                     let areas = manager.mappings(&space);
                     manager.await_flag(0);
-                    areas.iter().for_each(|&(start, _)| manager.unmap(&space, start, 1));
+                    for (start, _) in areas {
+                        manager.unmap(&space, start, 1);
+                    }
                     manager.end();
                 },
                 |manager| {
@@ -681,7 +683,9 @@ pub(super) static SCENARIOS: &[Scenario] = &[
                     let areas = manager.mappings(&space);
                     manager.run(&space);
                     manager.set_flag(0);
-                    areas.iter().for_each(|&(start, _)| _ = manager.load(start));
+                    for (start, _) in areas {
+                        manager.load(start);
+                    }
                     manager.leave();
                 },
             ],
