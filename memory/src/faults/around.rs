@@ -50,11 +50,9 @@ impl<P: Machine> Memory<P> {
             };
         }
         let mut wait = None;
-        {
-            // Without the table no page is mapped, and the program faults again.
-            if let Some(leaf) = self.lock_in_place(space, table, address) {
-                self.map_found(&leaf, area, (start, end), (address, access), &mut found, &mut wait);
-            }
+        // Without the table no page is mapped, and the program faults again.
+        if let Some(leaf) = self.lock_in_place(space, table, address) {
+            self.map_found(&leaf, area, (start, end), (address, access), &mut found, &mut wait);
         }
         for frame in found.into_iter().take(slots).flatten() {
             self.put(frame);

@@ -102,12 +102,6 @@ impl Isolated {
         self.0
     }
 
-    /// The page has moved to another frame, and the isolation's reference moved with it.
-    pub(crate) fn moved_to(mut self, frame: FrameNumber) -> Self {
-        self.0 = frame;
-        self
-    }
-
     /// For a caller that has taken all references, that of the isolation included, and so owns the frame.
     pub(crate) fn into_number(self) -> FrameNumber {
         self.0

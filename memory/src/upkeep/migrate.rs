@@ -269,11 +269,10 @@ impl<P: Machine> Memory<P> {
         self.let_arrive(from, to, stamp);
         info.orphan();
         drop((lock, arriving));
-        // One of the references is that of the isolation. The copy goes to the lists in its place, as new pages do (Linux:
+        self.free_owed(Owed::new(Frame::owned(page.into_number()), stamp));
+        // One of the references was the isolation's. Like that of a new page, it goes with the copy to the lists (Linux:
         // `folio_add_lru`).
-        let arrived = page.moved_to(to);
-        self.free_owed(Owed::new(Frame::owned(from), stamp));
-        self.list_soon(arrived.into_number());
+        self.list_soon(to);
         journey.moved.set(journey.moved.get() + 1);
         self.count(|share| &share.migrated, 1);
     }
@@ -362,9 +361,8 @@ impl<P: Machine> Memory<P> {
         info.orphan();
         drop((lock, arriving));
         info.set_huge(false);
-        let arrived = page.moved_to(to);
-        self.free_huge_owed(Owed::new(HugeFrame::owned(from), stamp));
-        self.list_soon(arrived.into_number());
+        self.free_huge_owed(Owed::new(HugeFrame::owned(page.into_number()), stamp));
+        self.list_soon(to);
         journey.moved.set(journey.moved.get() + u64::from(HUGE_FRAMES));
         self.count(|share| &share.migrated, u64::from(HUGE_FRAMES));
         self.count(|share| &share.migrated_huge, 1);
