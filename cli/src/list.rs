@@ -42,7 +42,7 @@ fn experiments() -> String {
             experiment.machines.join(", "),
             if experiment.nodes == 1 { "1 node".into() } else { format!("{} nodes", experiment.nodes) },
             mechanisms.join(", "),
-            experiment.usual_kernel().name(),
+            experiment.kernel.name(),
             scale(experiment.scale),
             experiment.repeats,
             match experiment.overview {

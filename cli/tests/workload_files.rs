@@ -89,7 +89,7 @@ fn a_built_in_workload_runs_by_name_and_a_copy_of_it_has_no_published_figures() 
     let original = &json["results"][1];
     assert!(original["published"].as_object().is_some_and(|figures| !figures.is_empty()));
     let file = Workload::new("mmap-read", include_str!("../../sim/experiments/workloads/mmap-read.toml"));
-    let copy = &file.results(&["--machine", "1-socket", "--scale", "1/256", "--kernel", "4.2"])[1];
+    let copy = &file.results(&["--machine", "1-socket", "--scale", "1/256"])[1];
     assert!(copy["published"].as_object().is_some_and(serde_json::Map::is_empty));
     for key in ["elapsed_s", "interrupts", "operations", "loads_compared", "time", "series"] {
         assert_eq!(original[key], copy[key], "{key}");
@@ -97,18 +97,19 @@ fn a_built_in_workload_runs_by_name_and_a_copy_of_it_has_no_published_figures() 
 }
 
 #[test]
-fn the_command_line_chooses_another_kernel_than_the_file_and_the_file_than_the_machine() {
+fn the_command_line_chooses_another_kernel_than_the_machine_and_the_machine_than_the_workload() {
     let machine = include_str!("../../sim/machine/machines/1-socket.toml");
-    let machine = Workload::new("machine.toml", &format!("linux = '7.2'\n{machine}"));
-    let of = |text: &str, more: &[&str]| {
+    let machine = Workload::new("machine.toml", &format!("linux = '6.12'\n{machine}"));
+    let of = |machine: &str, text: &str, more: &[&str]| {
         let file = Workload::new("kernel.toml", text);
-        let more = [&["--machine", machine.path(), "--mechanism", "batched"], more].concat();
+        let more = [&["--machine", machine, "--mechanism", "batched"], more].concat();
         file.results(&more)[0]["kernel"].as_str().map(str::to_owned)
     };
     let named = format!("kernel.linux = '6.9'\n{TEXT}");
-    assert_eq!(of(TEXT, &[]).as_deref(), Some("7.2"));
-    assert_eq!(of(&named, &[]).as_deref(), Some("6.9"));
-    assert_eq!(of(&named, &["--kernel", "6.3"]).as_deref(), Some("6.3"));
+    assert_eq!(of("1-socket", TEXT, &[]).as_deref(), Some("7.2"));
+    assert_eq!(of("1-socket", &named, &[]).as_deref(), Some("6.9"));
+    assert_eq!(of(machine.path(), &named, &[]).as_deref(), Some("6.12"));
+    assert_eq!(of(machine.path(), &named, &["--kernel", "6.3"]).as_deref(), Some("6.3"));
     let file = Workload::new("wrong-kernel.toml", &named.replace("6.9", "6.10"));
     let message = refused(&[file.path()]);
     let expected = "kernel.linux: \"6.10\": must be one of \"4.2\", \"6.3\", ";

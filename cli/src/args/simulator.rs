@@ -32,7 +32,7 @@ pub(crate) struct Choice {
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) machine: Option<String>,
     /// The Linux whose locks and batches the memory manager has: 4.2, 6.3, 6.9, 6.12, 6.13, 6.18 or 7.2 [default: that of
-    /// the workload file, of the machine file or of the paper, else the newest]
+    /// the machine file or of the workload, else the newest]
     #[arg(long, value_name = "VERSION")]
     pub(crate) kernel: Option<String>,
     /// A number of the machine or a choice of the model; may be given several times

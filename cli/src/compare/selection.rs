@@ -173,7 +173,7 @@ fn variants(plan: &Plan, mechanisms: &[Mechanism], choice: &Choice, settings: &S
     let chosen = once(settings.lru_drain.clone(), PartialEq::eq);
     let lru_drains = if !chosen.is_empty() {
         chosen
-    } else if plan.kernel != plan.experiment.usual_kernel() {
+    } else if plan.kernel != plan.experiment.kernel {
         // Another release than the paper's lists new pages at one time.
         Vec::new()
     } else {

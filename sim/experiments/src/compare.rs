@@ -1,7 +1,6 @@
 //! Comparing each run's figures with those that its paper published.
 
-use crate::catalogue::usual_kernel;
-use crate::experiment::Mechanism;
+use crate::experiment::{Experiment, Mechanism};
 use crate::published::{self, published, Basis, Caveat, Comparison, Row, Run, Side};
 use crate::run::Report;
 
@@ -47,8 +46,9 @@ impl Report {
 
     fn as_run(&self) -> Run<'_> {
         let Self { experiment, built_in, threads, lru_drain, .. } = self;
-        // The machines were fitted on the usual release.
-        let altered = !self.without.is_empty() || self.kernel != usual_kernel(experiment).name();
+        // The machines were fitted on the experiment's own Linux.
+        let is_other = |built_in: &Experiment| self.kernel != built_in.kernel.name();
+        let altered = !self.without.is_empty() || Experiment::find(experiment).is_some_and(is_other);
         let machine = built_in.unwrap_or_default();
         Run { experiment, machine, threads: *threads, lru_drain: *lru_drain, altered }
     }

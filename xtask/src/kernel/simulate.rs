@@ -80,7 +80,7 @@ mod tests {
         let (text, scale) = machine(&run(&format!("{line} --program {program}")), frames);
         Plan {
             threads: None,
-            kernel: Experiment::find(program).unwrap().usual_kernel(),
+            kernel: Experiment::find(program).unwrap().kernel,
             lru_drain: None,
             experiment: Experiment::find(program).unwrap(),
             machine: ceasefire_machine::config::Machine::from_toml("f", &text, "".as_ref()).unwrap(),

@@ -17,7 +17,7 @@ pub(super) fn scenarios(workspace: &Workspace, extent: Extent) -> Result<Done, F
 
 /// Random operations on the adversary's machines.
 pub(super) fn random(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
-    let (command, text) = check(workspace, &format!("--random {}", extent.choose(10_000_000, 1_170_000)))?;
+    let (command, text) = check(workspace, &format!("--random {}", extent.choose(10_000_000, 600_000)))?;
     let rows = text.lines().filter_map(|line| {
         let mut numbers = line.split_whitespace().rev().map_while(|word| word.parse::<u64>().ok());
         numbers.next().zip(numbers.next())

@@ -48,8 +48,9 @@ pub struct Experiment {
     pub mechanisms: &'static [Mechanism],
     /// The values of a workload file's parameters, by name.
     pub parameters: &'static [(String, String)],
-    /// The release of Linux that its workload file names.
-    pub kernel: Option<Linux>,
+    /// The Linux on which it runs, unless the machine's file names another: that of its paper, also where the paper's
+    /// reviewers asked for it, or the newest.
+    pub kernel: Linux,
     /// The default scale, as a fraction of the paper's size.
     pub scale: f64,
     /// The smallest scale at which its ratios are known to be those of scale 1. Below it, they are marked.

@@ -1,6 +1,6 @@
 //! The input from which an experiment sets up one run.
 
-use ceasefire_machine::config::{Linux, Machine};
+use ceasefire_machine::config::Machine;
 use ceasefire_machine::Options;
 use ceasefire_memory::NodeId;
 
@@ -16,8 +16,6 @@ pub(crate) struct Setup {
     pub(crate) seed: u64,
     /// The number of threads, if it can be chosen.
     pub(crate) threads: u16,
-    /// The release of Linux that the memory manager is like.
-    pub(crate) kernel: Linux,
     /// The nodes that the experiment uses: as many as it needs, the first ones with CPUs.
     pub(crate) nodes: Vec<NodeId>,
     /// Whether frames keep their bytes and every load is compared with the expected value.

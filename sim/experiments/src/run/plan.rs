@@ -56,11 +56,10 @@ pub struct TraceFile {
 }
 
 impl Plan {
-    /// The experiment's own run on a machine: its baseline, its Linux or the machine's, its scale or the smallest that
+    /// The experiment's own run on a machine: its baseline, the machine's Linux or its own, its scale or the smallest that
     /// the machine can have, seed 1, with both checkers.
     pub fn new(experiment: &'static Experiment, machine: Machine) -> Self {
-        // A workload file's comes before the machine's, and a built-in workload's after it.
-        let kernel = experiment.kernel.or(machine.linux).unwrap_or(experiment.usual_kernel());
+        let kernel = machine.linux.unwrap_or(experiment.kernel);
         let mut plan = Self {
             experiment,
             machine,
@@ -186,7 +185,6 @@ impl Plan {
             scale: self.scale,
             seed: self.seed,
             threads: self.chosen_threads(),
-            kernel,
             nodes: self.nodes()?,
             contents: self.keeps_contents(),
             options: Options {

@@ -40,7 +40,6 @@ pub(super) struct Workload {
 pub(super) struct Kernel {
     /// The release of Linux that it is like.
     pub(super) linux: Option<Linux>,
-    pub(super) lru_batch: Option<u32>,
     pub(super) read_ahead: Option<u32>,
     pub(super) fault_around: Option<u32>,
 }

@@ -24,7 +24,7 @@ mod variants;
 use std::fs;
 use std::path::Path;
 
-use ceasefire_machine::config::Machine;
+use ceasefire_machine::config::{Linux, Machine};
 use ceasefire_machine::document::{Error, Problem};
 
 pub(crate) use self::amount::is_name;
@@ -33,7 +33,6 @@ use self::language::{Sweep as Varied, Workload};
 use self::layout::Layout;
 use self::variants::name_of;
 pub use self::variants::Given;
-use crate::catalogue::own_kernel;
 use crate::experiment::{Experiment, Footprint, Frames, Overview, RunError, Sweep};
 use crate::workloads::files;
 
@@ -48,8 +47,9 @@ impl Experiment {
         let name = path.to_string_lossy();
         let text = fs::read_to_string(path)
             .map_err(|error| Problem::Unreadable(error.to_string()).in_file(&name))?;
-        // A built-in experiment has published figures and a kernel by its name.
-        let own = if own_kernel(&name).is_some() { format!("./{name}") } else { name.to_string() };
+        // A built-in experiment has published figures by its name.
+        let is_known = !Experiment::named(&name).is_empty();
+        let own = if is_known { format!("./{name}") } else { name.to_string() };
         Ok(kept(experiments(&name, &own, &text, given, None)?))
     }
 
@@ -119,7 +119,7 @@ fn of_workload(name: String, workload: &'static Workload, overview: Option<Overv
         machines: machines.leak(),
         mechanisms: &workload.mechanisms,
         parameters: &[],
-        kernel: workload.kernel.linux,
+        kernel: workload.kernel.linux.unwrap_or(Linux::NEWEST),
         scale: workload.scale,
         faithful_from: workload.faithful_from,
         repeats: workload.repeats,

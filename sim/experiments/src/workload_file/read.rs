@@ -80,12 +80,8 @@ fn read_kernel(entry: Entry<'_>) -> Result<Kernel, Error> {
     let linux = section.take_if_there("linux").map(|entry| entry.one_of(&KERNELS)).transpose()?;
     let mut count =
         |key: &str, most: u32| section.take_if_there(key).map(|entry| entry.count(1, most)).transpose();
-    let kernel = Kernel {
-        linux,
-        lru_batch: count("lru_batch", 31)?,
-        read_ahead: count("read_ahead", 512)?,
-        fault_around: count("fault_around", 512)?,
-    };
+    let kernel =
+        Kernel { linux, read_ahead: count("read_ahead", 512)?, fault_around: count("fault_around", 512)? };
     if let Some(pages) = kernel.fault_around.filter(|pages| !pages.is_power_of_two()) {
         return Err(section
             .place()

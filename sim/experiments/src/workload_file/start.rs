@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use ceasefire_machine::config::{Linux, Machine, MachineError};
+use ceasefire_machine::config::{Machine, MachineError};
 use ceasefire_machine::{Options, Simulation};
 use ceasefire_memory::Config;
 
@@ -45,16 +45,12 @@ pub(super) fn start(workload: &'static Workload, setup: Setup) -> Result<Started
     let machine = machine(workload, &setup.machine, setup.scale).map_err(RunError::Machine)?;
     let layout =
         Layout::new(workload, &machine.topology, setup.threads.into()).map_err(RunError::Workload)?;
-    let (kernel, chosen, release) = (workload.kernel, setup.options.configure, setup.kernel);
+    let (kernel, chosen) = (workload.kernel, setup.options.configure);
     let configure = move |config: &mut Config| {
         let set = |value: Option<u32>, to: &mut u32| *to = value.unwrap_or(*to);
         set(kernel.read_ahead, &mut config.read_ahead);
         set(kernel.fault_around, &mut config.fault_around);
         chosen(config);
-        // The file's batch is one of the file's own Linux. Another has its own.
-        if let Some(count) = kernel.lru_batch.filter(|_| release == kernel.linux.unwrap_or(Linux::NEWEST)) {
-            config.lru_batch = count as usize;
-        }
     };
     let simulation = Simulation::new(&machine, Options { configure: Box::new(configure), ..setup.options })?;
     let scaled = |time: u64| (time as f64 * setup.scale) as u64;

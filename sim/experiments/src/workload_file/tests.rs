@@ -254,33 +254,17 @@ fn a_child_of_a_parent_without_mappings_ends() {
 }
 
 #[test]
-fn the_kernel_of_a_file_comes_before_that_of_the_machine() {
+fn the_kernel_of_a_machine_comes_before_that_of_the_workload() {
     let text = |kernel: &str| format!("[kernel]\n{kernel}\n{}", process("", 1, "{ sleep = '1 us' }"));
     let of = |kernel: &str, linux| plan(&text(kernel), Machine { linux, ..machine(4) }).kernel;
     let new = Some(Linux::V6_13);
     assert_eq!(
         [of("", None), of("", new), of("linux = '6.9'", None), of("linux = '6.9'", new)],
-        [Linux::V7_2, Linux::V6_13, Linux::V6_9, Linux::V6_9]
+        [Linux::V7_2, Linux::V6_13, Linux::V6_9, Linux::V6_13]
     );
     let known = r#""4.2", "6.3", "6.9", "6.12", "6.13", "6.18", "7.2""#;
     let expected = format!("f:2: kernel.linux: \"6.10\": must be one of {known}");
     assert_eq!(error_of(&text("linux = '6.10'")), expected);
-}
-
-#[test]
-fn a_batch_of_new_pages_belongs_to_the_kernel_of_its_file() {
-    // Each thread lists so many of its new pages under the lock of its node.
-    let of = |kernel: &str, chosen: Option<Linux>| {
-        let work =
-            process("threads = 4\nmapping.heap = { size = '1 MiB' }", 64, "{ store = 'heap', pages = 1 }");
-        let plan = plan(&format!("[kernel]\n{kernel}\n{work}"), machine(4));
-        run_planned(&Plan { kernel: chosen.unwrap_or(plan.kernel), ..plan }).elapsed_s.to_bits()
-    };
-    let (old, new) = (Some(Linux::V6_3), Some(Linux::V6_9));
-    assert_ne!(of("linux = '6.9'\nlru_batch = 1", None), of("linux = '6.9'", None));
-    assert_ne!(of("lru_batch = 1", None), of("", None));
-    assert_eq!(of("linux = '6.9'\nlru_batch = 1", old), of("", old));
-    assert_eq!(of("lru_batch = 1", new), of("linux = '6.9'", None));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use ceasefire::Platform;
-use ceasefire_machine::config::Node;
+use ceasefire_machine::config::{Linux, Node};
 use ceasefire_machine::{Program, Simulation};
 use ceasefire_memory::{FaultError, Frame, Machine, Pages, PAGE_BYTES};
 
@@ -50,7 +50,7 @@ const EXPERIMENT: Experiment = Experiment {
     machines: &["1-socket", "4-node-48-cpu"],
     mechanisms: &[Mechanism::PerPage, Mechanism::Batched, Mechanism::Lazy],
     parameters: &[],
-    kernel: None,
+    kernel: Linux::V6_9,
     scale: 1.0 / 32.0,
     faithful_from: 0.0,
     repeats: 1,

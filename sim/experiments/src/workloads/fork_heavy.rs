@@ -13,6 +13,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use ceasefire_machine::config::Linux;
 use ceasefire_machine::{Program, Reading, Simulation};
 use ceasefire_memory::{FaultError, Memory, Pages, PAGE_BYTES};
 
@@ -47,7 +48,7 @@ const EXPERIMENT: Experiment = Experiment {
     machines: &["1-socket"],
     mechanisms: &[Mechanism::PerPage, Mechanism::Batched, Mechanism::Lazy],
     parameters: &[],
-    kernel: None,
+    kernel: Linux::V6_9,
     scale: 1.0 / 64.0,
     faithful_from: 0.0,
     repeats: 1,

@@ -17,6 +17,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use ceasefire_machine::config::Linux;
 use ceasefire_machine::{Program, Reading, Simulation};
 use ceasefire_memory::{FaultError, NodeId, Pages, HUGE_BYTES, PAGE_BYTES};
 
@@ -47,7 +48,7 @@ const EXPERIMENT: Experiment = Experiment {
     machines: &["2-socket-intel", "128-core-arm64"],
     mechanisms: &[Mechanism::PerPage, Mechanism::Batched],
     parameters: &[],
-    kernel: None,
+    kernel: Linux::V6_3,
     scale: 1.0,
     // Interrupts: 0.0003 at 1/8, 0.012 at 1. A smaller range has more of its pages under migration.
     faithful_from: 1.0,

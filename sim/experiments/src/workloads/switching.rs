@@ -19,6 +19,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use ceasefire_machine::config::Linux;
 use ceasefire_machine::{Program, Reading, Simulation};
 use ceasefire_memory::{FaultError, Pages, PAGE_BYTES};
 
@@ -64,7 +65,7 @@ const EXPERIMENT: Experiment = Experiment {
     machines: &["2-socket-intel", "milan-8192"],
     mechanisms: &[Mechanism::Batched],
     parameters: &[],
-    kernel: None,
+    kernel: Linux::NEWEST,
     scale: 1.0,
     faithful_from: 0.0,
     repeats: 1,

@@ -17,6 +17,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use ceasefire::Platform;
+use ceasefire_machine::config::Linux;
 use ceasefire_machine::{Program, Reading, Simulation};
 use ceasefire_memory::{FaultError, ObjectId, Pages, PAGE_BYTES};
 
@@ -71,7 +72,7 @@ const EXPERIMENT: Experiment = Experiment {
     overview: Some(Overview { scale: 1.0 / 256.0, repeats: 2 }),
     mechanisms: &[Mechanism::Batched, Mechanism::Lazy],
     parameters: &[],
-    kernel: None,
+    kernel: Linux::V6_9,
     scale: 1.0 / 256.0,
     nodes: 1,
     windowed: true,
