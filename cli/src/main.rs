@@ -21,6 +21,7 @@ mod output;
 mod record;
 mod replay;
 mod results;
+mod sanitize;
 mod stdout;
 mod summary;
 mod sweep;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Some(Command::Replay(arguments)) => replay::run(&arguments),
         Some(Command::Top(arguments)) => top::run(&arguments),
         Some(Command::Check(arguments)) => check::run(&arguments),
+        Some(Command::Sanitize(arguments)) => sanitize::run(&arguments),
         Some(Command::List(arguments)) => list::run(&arguments),
         Some(Command::Calibrate(arguments)) => calibrate::run(&arguments),
         Some(Command::Completions { shell }) => manual::completions(shell),

@@ -57,7 +57,7 @@ fn the_help_and_the_manual_group_the_commands_for_their_users() {
     for (heading, commands) in [
         ("This Linux machine", &["top", "record", "replay", "diff", "import", "anonymize", "calibrate"][..]),
         ("The simulator", &["compare", "list", "sweep", "fit"]),
-        ("The engine and kernels", &["check"]),
+        ("The engine and kernels", &["check", "sanitize"]),
         ("This command", &["completions", "man"]),
     ] {
         let after = |text: &str, part: &str| text.find(part).map(|at| at + part.len());

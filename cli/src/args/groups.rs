@@ -8,7 +8,7 @@ use clap::Command as Clap;
 const GROUPS: [(&str, &[&str]); 4] = [
     ("This Linux machine", &["top", "record", "replay", "diff", "import", "anonymize", "calibrate"]),
     ("The simulator", &["compare", "list", "sweep", "fit"]),
-    ("The engine and kernels", &["check"]),
+    ("The engine and kernels", &["check", "sanitize"]),
     ("This command", &["completions", "man"]),
 ];
 

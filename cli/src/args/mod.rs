@@ -1,11 +1,12 @@
 //! The command line.
 //!
 //! The commands are in `groups`, as the help, the manual page and the answer to a mistyped command show them. `linux`,
-//! `simulator` and `engine` have their arguments, `set` the keys of `--set`, and `value` the parsers of values.
+//! `simulator`, `engine` and `sanitize` have their arguments, `set` the keys of `--set`, and `value` the parsers of values.
 
 mod engine;
 mod groups;
 mod linux;
+mod sanitize;
 mod set;
 mod simulator;
 mod value;
@@ -19,6 +20,7 @@ pub(crate) use linux::{
     AnonymizeArguments, By, CalibrateArguments, Decay, DiffArguments, ImportArguments, RecordArguments,
     ReplayArguments, TopArguments,
 };
+pub(crate) use sanitize::SanitizeArguments;
 pub(crate) use set::Settings;
 pub(crate) use simulator::{
     Check, Choice, CompareArguments, Engine, FitArguments, ListArguments, Listed, Outputs, SweepArguments,
@@ -85,6 +87,12 @@ pub(crate) enum Command {
     /// Each scenario runs on many schedules with its guards, and must hold. Then it runs without a guard, and must
     /// break. A schedule that breaks a rule is printed as a timeline, with the command that repeats it.
     Check(CheckArguments),
+    /// Find missing TLB flushes of any kernel that runs in QEMU
+    ///
+    /// It runs QEMU with a plugin that knows which translations each CPU may have cached, and compares each access with
+    /// them. The kernel needs no change. The status is 1 if a flush was missing. docs/src/checking/sanitizer.md explains
+    /// the finds: ceasefire sanitize -- qemu-system-x86_64 -smp 4 -kernel vmlinuz ...
+    Sanitize(SanitizeArguments),
     /// List experiments, machines or mechanisms
     List(ListArguments),
     /// Measure what this computer's operations cost, for --machine host

@@ -1,0 +1,193 @@
+//! The plugin for QEMU of `ceasefire sanitize`: what QEMU loads, and the callbacks. `qemu` is QEMU's interface.
+
+mod qemu;
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use ceasefire_sanitizer::arch::x86::X86;
+use ceasefire_sanitizer::arch::{Arch, Operands};
+use ceasefire_sanitizer::find::Report;
+use ceasefire_sanitizer::watch::{self, Accessed, Cpu, Watch};
+
+use self::qemu::{Access, Block, Callbacks, Handle, Id, Info};
+
+/// The version of the interface for which the plugin is made. QEMU looks for it by this name.
+#[no_mangle]
+pub static qemu_plugin_version: c_int = qemu::VERSION;
+
+/// The machine of the emulator. There is one in a process.
+#[derive(Debug)]
+struct Machine<A> {
+    watch: Watch,
+    cpus: Vec<Own<A>>,
+}
+
+/// A CPU, in the callbacks of that CPU.
+#[derive(Debug)]
+struct Own<A>(UnsafeCell<Cpu<A>>);
+
+// SAFETY: QEMU makes the callbacks of a CPU one after the other, on the CPU's own thread or on one that all CPUs share.
+// They alone touch the cell.
+unsafe impl<A: Arch> Sync for Own<A> {}
+
+/// An architecture whose machine the emulator may be.
+trait Emulated: Arch {
+    fn machine() -> &'static OnceLock<Machine<Self>>;
+}
+
+macro_rules! emulated {
+    ($($arch:ty)*) => {$(
+        impl Emulated for $arch {
+            fn machine() -> &'static OnceLock<Machine<Self>> {
+                static MACHINE: OnceLock<Machine<$arch>> = OnceLock::new();
+                &MACHINE
+            }
+        }
+    )*};
+}
+
+emulated!(X86);
+
+/// The machine and the CPU whose callback this is.
+#[inline]
+fn in_callback_of<A: Emulated>(cpu: c_uint) -> Option<(&'static Watch, &'static mut Cpu<A>)> {
+    let machine = A::machine().get()?;
+    // SAFETY: each callback asks once, for its own CPU, and none runs within another: see `Own`.
+    let cpu = unsafe { &mut *machine.cpus.get(cpu as usize)?.0.get() };
+    Some((&machine.watch, cpu))
+}
+
+/// The handles of the registers that operands need, by their places.
+static REGISTERS: OnceLock<Vec<Option<Handle>>> = OnceLock::new();
+
+/// Loads the plugin. Its argument is `out=FILE`, the report.
+///
+/// # Safety
+/// QEMU calls it, with what its interface promises.
+#[no_mangle]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: Id,
+    info: *const Info,
+    count: c_int,
+    arguments: *const *const c_char,
+) -> c_int {
+    // SAFETY: QEMU passes a description that lasts through the call.
+    let info = unsafe { &*info };
+    let texts = (0..count.max(0) as usize).map(|index| {
+        // SAFETY: there are `count` strings, each with a zero at its end.
+        unsafe { CStr::from_ptr(*arguments.add(index)) }.to_string_lossy().into_owned()
+    });
+    match install(id, info, texts.collect()) {
+        Ok(()) => 0,
+        Err(message) => {
+            eprintln!("ceasefire: {message}");
+            1
+        }
+    }
+}
+
+fn install(id: Id, info: &Info, arguments: Vec<String>) -> Result<(), String> {
+    let mut out = None;
+    for argument in arguments {
+        match argument.split_once('=') {
+            Some(("out", path)) => out = Some(PathBuf::from(path)),
+            _ => return Err(format!("{argument}: the plugin knows out=FILE")),
+        }
+    }
+    let out = out.ok_or("the plugin needs out=FILE")?;
+    let cpus = info.cpus().ok_or("QEMU must run a machine (qemu-system-...), not a program")?;
+    let report = Report::create(&out).map_err(|error| format!("{}: {error}", out.display()))?;
+    let target = info.target();
+    match target {
+        "x86_64" => begin::<X86>(id, target, cpus, report),
+        other => return Err(format!("{other}: the plugin knows x86_64")),
+    }
+    Ok(())
+}
+
+fn begin<A: Emulated>(id: Id, target: &str, cpus: usize, report: Report) {
+    let watch = Watch::new(target, cpus, report);
+    let cpus = (0..cpus).map(|index| Own(UnsafeCell::new(Cpu::new(index)))).collect();
+    // QEMU loads the plugin once.
+    let _ = A::machine().set(Machine { watch, cpus });
+    Callbacks { cpu: on_cpu::<A>, block: on_block::<A>, exit: on_exit::<A> }.register(id);
+}
+
+/// The registers of the calling CPU.
+struct Registers;
+
+impl Operands for Registers {
+    fn register(&self, index: usize) -> u64 {
+        let handles = REGISTERS.get();
+        handles.and_then(|handles| (*handles.get(index)?)?.read()).unwrap_or_default()
+    }
+
+    fn load(&self, address: u64) -> Option<u64> {
+        qemu::load(address)
+    }
+}
+
+extern "C" fn on_cpu<A: Emulated>(_: Id, _: c_uint) {
+    REGISTERS.get_or_init(|| Handle::find(A::REGISTERS));
+}
+
+/// An instruction that concerns translations, and its address.
+type Special<A> = (<A as Arch>::Instruction, u64);
+
+extern "C" fn on_block<A: Emulated>(_: Id, block: *mut Block) {
+    for (number, instruction) in qemu::instructions(block).enumerate() {
+        let mut bytes = [0; 16];
+        let address = instruction.address();
+        if let Some(what) = A::decode(instruction.bytes(&mut bytes)) {
+            // It is kept: QEMU may translate the block again while a CPU still runs it. There are few in a kernel.
+            let special: &'static Special<A> = Box::leak(Box::new((what, address)));
+            instruction.before(on_special::<A>, std::ptr::from_ref(special).cast_mut().cast());
+        } else if number == 0 {
+            instruction.before(on_first::<A>, std::ptr::null_mut());
+        }
+        instruction.after_each_access(on_access::<A>, address as *mut c_void);
+    }
+}
+
+extern "C" fn on_first<A: Emulated>(cpu: c_uint, _: *mut c_void) {
+    if let Some((_, cpu)) = in_callback_of::<A>(cpu).filter(|(_, cpu)| !cpu.is_known()) {
+        cpu.learn(&Registers);
+    }
+}
+
+extern "C" fn on_special<A: Emulated>(cpu: c_uint, special: *mut c_void) {
+    // SAFETY: `on_block` made the pointer of a reference that lasts for ever.
+    let &(what, address) = unsafe { &*special.cast::<Special<A>>() };
+    if let Some((watch, cpu)) = in_callback_of::<A>(cpu) {
+        watch.execute(cpu, what, address, &Registers);
+    }
+}
+
+/// An access and its address.
+#[derive(Clone, Copy)]
+struct At(Access, u64);
+
+impl watch::Access for At {
+    fn physical(self) -> Option<u64> {
+        self.0.physical(self.1)
+    }
+
+    fn value(self) -> Option<u64> {
+        self.0.value()
+    }
+}
+
+extern "C" fn on_access<A: Emulated>(cpu: c_uint, access: Access, address: u64, by: *mut c_void) {
+    let Some((watch, cpu)) = in_callback_of::<A>(cpu) else { return };
+    let what = Accessed { address, by: by as u64, bytes: access.bytes(), store: access.is_store() };
+    watch.access(cpu, what, At(access, address));
+}
+
+extern "C" fn on_exit<A: Emulated>(_: Id, _: *mut c_void) {
+    if let Some(machine) = A::machine().get() {
+        machine.watch.end();
+    }
+}

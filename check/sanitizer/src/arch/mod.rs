@@ -1,0 +1,155 @@
+//! What architectures have in common: translations, the walk of page tables, and the invalidation of cached ones.
+
+pub mod x86;
+
+/// The bits of a page's offset, of the smallest size.
+pub const PAGE: u32 = 12;
+
+/// What a translation allows beyond loads by the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rights {
+    /// Stores.
+    pub store: bool,
+    /// Accesses by programs.
+    pub user: bool,
+    /// Instructions.
+    pub execute: bool,
+}
+
+/// A translation, as a page-table entry of the lowest level has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Translation {
+    /// The first frame, in units of the smallest page.
+    pub frame: u64,
+    /// The size of the page: two to this power.
+    pub shift: u32,
+    /// What it allows.
+    pub rights: Rights,
+    /// It is used under every ASID.
+    pub global: bool,
+}
+
+impl Translation {
+    /// The frame behind an address of the page.
+    pub fn frame_of(&self, address: u64) -> u64 {
+        self.frame + (address >> PAGE & ((1 << (self.shift - PAGE)) - 1))
+    }
+}
+
+/// The most levels of page tables.
+pub const LEVELS: usize = 5;
+
+/// A walk of page tables.
+#[derive(Debug, Clone, Copy)]
+pub struct Walk {
+    /// The physical addresses of the entries that were read, from the root on.
+    pub entries: [u64; LEVELS],
+    /// The number of them.
+    pub len: usize,
+    /// The levels of the tables. An entry of the last one leads to no table.
+    pub levels: usize,
+    /// `None`: the last entry is not present.
+    pub translation: Option<Translation>,
+}
+
+impl Walk {
+    /// A walk that has read nothing yet.
+    pub fn new(levels: usize) -> Self {
+        Self { entries: [0; LEVELS], len: 0, levels, translation: None }
+    }
+
+    /// Notes that an entry is read next.
+    pub fn reads(&mut self, entry: u64) {
+        self.entries[self.len] = entry;
+        self.len += 1;
+    }
+
+    /// The address of the last entry.
+    pub fn last(&self) -> u64 {
+        self.entries[self.len - 1]
+    }
+}
+
+/// The cached translations that an instruction drops, of its own CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Invalidation {
+    /// Of this ASID alone. `None`: of all.
+    pub asid: Option<u16>,
+    /// Of the pages with an address in this range alone: its first address, and its bytes.
+    pub range: Option<(u64, u64)>,
+    /// Global ones too.
+    pub globals: bool,
+}
+
+impl Invalidation {
+    /// All translations.
+    pub const EVERYTHING: Self = Self { asid: None, range: None, globals: true };
+}
+
+/// What an instruction does to cached translations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    Nothing,
+    /// It drops some of its own CPU.
+    Drops(Invalidation),
+    /// It begins to drop some: of its own CPU, or `everywhere`. A CPU may use them until one of the beginner's
+    /// instructions completes that.
+    Begins {
+        /// What is dropped.
+        what: Invalidation,
+        /// Of all CPUs.
+        everywhere: bool,
+    },
+    /// It completes what its CPU has begun: of its own translations, or `everywhere` too.
+    Completes {
+        /// Also what was begun for all CPUs.
+        everywhere: bool,
+    },
+}
+
+/// The registers and the memory of a CPU that executes an instruction.
+pub trait Operands {
+    /// The value of a register, by its place in [`Arch::REGISTERS`].
+    fn register(&self, index: usize) -> u64;
+    /// Eight bytes at a virtual address.
+    fn load(&self, address: u64) -> Option<u64>;
+}
+
+/// What a CPU of an architecture has loaded, and what its instructions do to translations.
+pub trait Arch: Default + Send + 'static {
+    /// An instruction that changes what is loaded or drops translations.
+    type Instruction: Copy + std::fmt::Debug + Send + Sync;
+
+    /// The names that QEMU has for the registers that operands may need.
+    const REGISTERS: &'static [&'static str];
+
+    /// Reads an instruction. `None`: it does nothing to translations.
+    fn decode(bytes: &[u8]) -> Option<Self::Instruction>;
+
+    /// Reads what is loaded from the registers.
+    fn read(&mut self, operands: &dyn Operands);
+
+    /// Does what an instruction will do to what is loaded. Returns what it does to cached translations.
+    fn execute(&mut self, instruction: Self::Instruction, operands: &dyn Operands) -> Effect;
+
+    /// Whether it translates addresses, in a mode that is known here.
+    fn translates(&self) -> bool;
+
+    /// The ASID under which the CPU caches translations that are not global.
+    fn asid(&self, address: u64) -> u16;
+
+    /// Walks the page tables. `None`: the CPU translates nothing, in a mode that is not known here, or has tables that
+    /// cannot be read.
+    fn walk(&self, address: u64, load: &dyn Fn(u64) -> Option<u64>) -> Option<Walk>;
+
+    /// The physical address of the table to which an entry of an upper level leads.
+    fn table(entry: u64) -> Option<u64>;
+
+    /// Whether a translation may do what it may no longer after a change of its entry: it leads elsewhere, or has lost
+    /// rights. Widened rights need no flush.
+    fn narrows(before: u64, after: u64) -> bool;
+
+    /// What of an entry matters to a translation: not whether it was used.
+    fn meaning(entry: u64) -> u64;
+}

@@ -1,0 +1,70 @@
+//! A word for each physical frame, read at each access: whether it is a page table, and how often that was written.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
+
+/// The frames of a part: 1 GiB.
+const PART: usize = 1 << 18;
+
+/// The parts: 4 TiB.
+const PARTS: usize = 1 << 12;
+
+/// In a word: the frame is a page table. The other bits count the changes.
+const TABLE: u32 = 1 << 31;
+
+/// The words of all frames. A part is there once one of its frames is a table.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    parts: Box<[OnceLock<Box<[AtomicU32]>>]>,
+}
+
+impl Frames {
+    pub(crate) fn new() -> Self {
+        Self { parts: (0..PARTS).map(|_| OnceLock::new()).collect() }
+    }
+
+    fn word(&self, frame: u64) -> Option<&AtomicU32> {
+        let part = self.parts.get((frame / PART as u64) as usize)?.get()?;
+        Some(&part[(frame % PART as u64) as usize])
+    }
+
+    /// The version of a table. It differs after each change. 0: the frame is no table.
+    #[inline]
+    pub(crate) fn version(&self, frame: u64) -> u32 {
+        self.word(frame).map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    /// The frame is a table from now on. True if it was none.
+    pub(crate) fn becomes_table(&self, frame: u64) -> bool {
+        let Some(part) = self.parts.get((frame / PART as u64) as usize) else { return false };
+        let part = part.get_or_init(|| (0..PART).map(|_| AtomicU32::new(0)).collect());
+        part[(frame % PART as u64) as usize].fetch_or(TABLE, Ordering::AcqRel) & TABLE == 0
+    }
+
+    /// A table has changed.
+    pub(crate) fn changed(&self, frame: u64) {
+        if let Some(word) = self.word(frame) {
+            let next = |word| Some(TABLE | (word + 1) % TABLE);
+            let _ = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_another_version_after_each_change() {
+        let frames = Frames::new();
+        let frame = (3 << 18) + 5;
+        assert_eq!(frames.version(frame), 0);
+        frames.changed(frame);
+        assert_eq!(frames.version(frame), 0);
+        assert!(frames.becomes_table(frame) && !frames.becomes_table(frame));
+        let first = frames.version(frame);
+        frames.changed(frame);
+        assert!(first != 0 && frames.version(frame) != first);
+        assert_eq!((frames.version(frame + 1), frames.version(u64::MAX >> 12)), (0, 0));
+    }
+}

@@ -1,0 +1,105 @@
+//! The page tables that CPUs walk, and the changes of their entries.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use foldhash::{HashMap, HashMapExt as _};
+
+use crate::arch::{Arch, Walk, PAGE};
+use crate::frames::Frames;
+use crate::ram::Ram;
+
+/// The entries of a table.
+const ENTRIES: usize = 512;
+
+/// The changes that are remembered, at least. Twice as many at most.
+const REMEMBERED: usize = 1 << 19;
+
+/// A change of an entry that was present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) before: u64,
+    pub(crate) after: u64,
+    pub(crate) cpu: usize,
+    /// The time in nanoseconds, and the instruction.
+    pub(crate) time: u64,
+    pub(crate) by: u64,
+}
+
+/// A table as it was when it was last looked at.
+#[derive(Debug)]
+struct Table {
+    entries: Box<[u64; ENTRIES]>,
+    /// Its entries may lead to tables.
+    is_upper: bool,
+}
+
+/// The tables and the last change of each entry.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    tables: Mutex<HashMap<u64, Table>>,
+    /// The newer changes, and those before.
+    changes: Mutex<[HashMap<u64, Change>; 2]>,
+}
+
+impl Tables {
+    pub(crate) fn new() -> Self {
+        Self { tables: Mutex::new(HashMap::new()), changes: Mutex::new([HashMap::new(), HashMap::new()]) }
+    }
+
+    /// Notes the tables of a walk, from which on their changes are seen. True if one was not known.
+    pub(crate) fn note(&self, walk: &Walk, frames: &Frames, ram: &Ram) -> bool {
+        let mut is_new = false;
+        for (level, &entry) in walk.entries[..walk.len].iter().enumerate() {
+            let frame = entry >> PAGE;
+            if !frames.becomes_table(frame) {
+                continue;
+            }
+            is_new = true;
+            let entry = |index: usize| ram.load((frame << PAGE) + 8 * index as u64).unwrap_or(0);
+            let entries = Box::new(std::array::from_fn(entry));
+            lock(&self.tables).insert(frame, Table { entries, is_upper: level + 1 < walk.levels });
+        }
+        is_new
+    }
+
+    /// Looks at what a store has changed in a table. True if an entry changed that led to another table.
+    pub(crate) fn stored<A: Arch>(&self, physical: u64, frames: &Frames, ram: &Ram, change: Change) -> bool {
+        let frame = physical >> PAGE;
+        let mut tables = lock(&self.tables);
+        let Some(table) = tables.get_mut(&frame) else { return false };
+        let Some(after) = ram.load(physical) else { return false };
+        let before = std::mem::replace(&mut table.entries[(physical >> 3) as usize % ENTRIES], after);
+        if A::meaning(before) == A::meaning(after) {
+            return false;
+        }
+        let is_upper = table.is_upper;
+        drop(tables);
+        let was_present = A::meaning(before) != 0;
+        if was_present {
+            let mut changes = lock(&self.changes);
+            if changes[0].len() >= REMEMBERED {
+                changes.swap(0, 1);
+                changes[0].clear();
+            }
+            changes[0].insert(physical, Change { before, after, ..change });
+        }
+        frames.changed(frame);
+        is_upper && A::table(before).is_some()
+    }
+
+    /// The last change of an entry that was present.
+    pub(crate) fn change(&self, entry: u64) -> Option<Change> {
+        let changes = lock(&self.changes);
+        changes.iter().find_map(|changes| changes.get(&entry)).copied()
+    }
+
+    /// The number of tables.
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.tables).len()
+    }
+}
+
+/// Locks. A thread that panicked has left nothing half done that matters.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

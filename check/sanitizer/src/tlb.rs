@@ -1,0 +1,173 @@
+//! The translations that a CPU may have cached: all that it has used and that nothing has dropped since.
+//!
+//! A real TLB holds a few thousand of them, and nobody knows which. This one has no limit, so what a real CPU could use is
+//! here, if the CPU did not fill it by speculation.
+
+use foldhash::{HashMap, HashMapExt as _};
+
+use crate::arch::{Invalidation, Rights, Translation, PAGE};
+
+/// A translation, since its first use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cached {
+    /// The first frame of the page.
+    pub(crate) frame: u64,
+    pub(crate) rights: Rights,
+    /// The physical address of the entry from which it is.
+    pub(crate) entry: u64,
+    /// The version of that entry's table then.
+    pub(crate) version: u32,
+    /// The time, in nanoseconds, and the instruction that used it first.
+    pub(crate) since: u64,
+    pub(crate) by: u64,
+}
+
+/// A page: the size's power of two, and the address in units of the size.
+type Page = (u32, u64);
+
+/// The translations under one ASID, or the global ones.
+type Set = HashMap<Page, Cached>;
+
+/// Global translations have no ASID.
+const GLOBAL: u32 = u32::MAX;
+
+/// The translations of a CPU.
+#[derive(Debug, Default)]
+pub(crate) struct Tlb {
+    sets: HashMap<u32, Set>,
+    /// The sizes that were ever used, a bit for each.
+    sizes: u64,
+}
+
+impl Tlb {
+    /// The translations of an address that the CPU may use under an ASID, of any size, and the power of two of each.
+    pub(crate) fn find(&self, asid: u16, address: u64) -> impl Iterator<Item = (u32, Cached)> + '_ {
+        let sets = [u32::from(asid), GLOBAL].map(|set| self.sets.get(&set));
+        let sizes = (PAGE..u64::BITS).filter(|shift| self.sizes >> shift & 1 != 0);
+        sizes.flat_map(move |shift| {
+            let page = (shift, address >> shift);
+            sets.into_iter().flatten().filter_map(move |set| Some((shift, *set.get(&page)?)))
+        })
+    }
+
+    /// The CPU uses a translation from now on.
+    pub(crate) fn insert(&mut self, asid: u16, address: u64, translation: &Translation, cached: Cached) {
+        let set = if translation.global { GLOBAL } else { u32::from(asid) };
+        self.sizes |= 1 << translation.shift;
+        let page = (translation.shift, address >> translation.shift);
+        self.sets.entry(set).or_insert_with(Set::new).insert(page, cached);
+    }
+
+    /// Drops the translations of an address under an ASID.
+    pub(crate) fn remove(&mut self, asid: u16, address: u64) {
+        let own = Invalidation { asid: Some(asid), range: Some((address, 1)), globals: true };
+        self.invalidate(own, &mut |_, _| ());
+    }
+
+    /// Drops what an instruction drops, and passes each translation on, with its address.
+    pub(crate) fn invalidate(&mut self, what: Invalidation, dropped: &mut dyn FnMut(u64, Cached)) {
+        let Invalidation { asid, range, globals } = what;
+        let sizes = self.sizes;
+        for (&set, pages) in &mut self.sets {
+            let is_named =
+                if set == GLOBAL { globals } else { asid.is_none_or(|asid| set == u32::from(asid)) };
+            if !is_named {
+                continue;
+            }
+            let Some((start, bytes)) = range else {
+                pages.drain().for_each(|((shift, page), cached)| dropped(page << shift, cached));
+                continue;
+            };
+            let last = start.saturating_add(bytes.saturating_sub(1));
+            for shift in (PAGE..u64::BITS).filter(|shift| sizes >> shift & 1 != 0) {
+                let (from, to) = (start >> shift, last >> shift);
+                if to - from < pages.len() as u64 {
+                    for page in from..=to {
+                        if let Some(cached) = pages.remove(&(shift, page)) {
+                            dropped(page << shift, cached);
+                        }
+                    }
+                } else {
+                    pages.retain(|&(size, page), cached| {
+                        let stays = size != shift || page < from || page > to;
+                        if !stays {
+                            dropped(page << shift, *cached);
+                        }
+                        stays
+                    });
+                }
+            }
+        }
+    }
+
+    /// The number of translations.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.sets.values().map(Set::len).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: Translation = Translation {
+        frame: 1,
+        shift: 12,
+        rights: Rights { store: true, user: true, execute: true },
+        global: false,
+    };
+
+    fn cached(frame: u64) -> Cached {
+        Cached { frame, rights: SMALL.rights, entry: 0, version: 0, since: 0, by: 0 }
+    }
+
+    /// A small page under two ASIDs, a large one around it, and a global one.
+    fn filled() -> Tlb {
+        let mut tlb = Tlb::default();
+        let large = Translation { shift: 21, ..SMALL };
+        tlb.insert(1, 0x20_1000, &SMALL, cached(1));
+        tlb.insert(2, 0x20_1000, &SMALL, cached(2));
+        tlb.insert(1, 0x20_0000, &large, cached(3));
+        tlb.insert(1, 0x20_1000, &Translation { global: true, ..SMALL }, cached(4));
+        tlb
+    }
+
+    fn frames(tlb: &Tlb, asid: u16, address: u64) -> Vec<u64> {
+        let mut frames: Vec<u64> = tlb.find(asid, address).map(|(_, cached)| cached.frame).collect();
+        frames.sort_unstable();
+        frames
+    }
+
+    #[test]
+    fn every_size_and_the_global_ones_are_found() {
+        let tlb = filled();
+        assert_eq!(frames(&tlb, 1, 0x20_1fff), [1, 3, 4]);
+        assert_eq!(frames(&tlb, 2, 0x20_1000), [2, 4]);
+        assert_eq!((frames(&tlb, 1, 0x20_2000), frames(&tlb, 2, 0x20_2000)), (vec![3], vec![]));
+    }
+
+    #[test]
+    fn exactly_what_is_named_is_dropped() {
+        let whole = Invalidation::EVERYTHING;
+        let page = Some((0x20_1000, 1));
+        for (what, left) in [
+            (whole, [vec![], vec![]]),
+            (Invalidation { globals: false, ..whole }, [vec![4], vec![4]]),
+            (Invalidation { asid: Some(1), globals: false, range: None }, [vec![4], vec![2, 4]]),
+            (Invalidation { asid: Some(1), globals: true, range: page }, [vec![], vec![2]]),
+            (Invalidation { asid: Some(2), globals: false, range: page }, [vec![1, 3, 4], vec![4]]),
+            (Invalidation { range: Some((0x20_2000, 1)), ..whole }, [vec![1, 4], vec![2, 4]]),
+            (Invalidation { range: Some((0x40_0000, 0x1000)), ..whole }, [vec![1, 3, 4], vec![2, 4]]),
+            (Invalidation { range: Some((0, u64::MAX)), ..whole }, [vec![], vec![]]),
+        ] {
+            let (mut tlb, mut dropped) = (filled(), 0);
+            tlb.invalidate(what, &mut |address, _| {
+                assert!([0x20_0000, 0x20_1000].contains(&address));
+                dropped += 1;
+            });
+            assert_eq!([1, 2].map(|asid| frames(&tlb, asid, 0x20_1000)), left, "{what:?}");
+            assert_eq!(tlb.len() + dropped, 4);
+        }
+    }
+}
