@@ -4,15 +4,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use crate::arch::{Arch, Effect, Invalidation, Operands, Walk, PAGE};
+use crate::arch::{Arch, Effect, Invalidation, Operands, Translation, Walk, PAGE};
 use crate::find::{Changed, Find, Kind, Line, Place, Report, Summary};
 use crate::frames::Frames;
+use crate::owners::Owners;
 use crate::ram::Ram;
 use crate::tables::{lock, Change, Tables};
 use crate::tlb::{Cached, Tlb};
 
 /// The places for pages that were compared and may be used again without a look.
 const QUICK: usize = 1 << 11;
+
+/// The time, in nanoseconds, after which whoever changed an entry has returned: one second. Until then another CPU may use
+/// what was there before, since the flush may still be to come.
+const LATE: u64 = 1_000_000_000;
 
 /// A page that a CPU may use as it did before, until something changes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -110,6 +115,18 @@ pub trait Access: Copy {
 
     /// The value that it read or wrote. `None`: it has more than eight bytes.
     fn value(self) -> Option<u64>;
+
+    /// The thread of a program that made it. `None`: it is not known.
+    fn thread(self) -> Option<u64>;
+}
+
+/// An access that is looked at: the frame that it used, and the page tables a moment later.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    what: Accessed,
+    frame: u64,
+    walk: Walk,
+    now: u64,
 }
 
 /// All that is known of a machine, but for its CPUs.
@@ -118,6 +135,7 @@ pub struct Watch {
     shared: Box<[Shared]>,
     frames: Frames,
     tables: Tables,
+    owners: Owners,
     ram: Ram,
     /// Rises when an entry of an upper table changes.
     all: AtomicU64,
@@ -134,6 +152,7 @@ impl Watch {
             shared: (0..cpus).map(|_| Shared::default()).collect(),
             frames: Frames::new(),
             tables: Tables::new(),
+            owners: Owners::default(),
             ram: Ram::default(),
             all: AtomicU64::new(0),
             report: Mutex::new(report),
@@ -231,19 +250,32 @@ impl Watch {
             && quick.version == self.frames.version(quick.table);
         let frame = if is_quick { access.physical().map(|physical| physical >> PAGE) } else { None };
         let frame = frame.filter(|&frame| frame == quick.frame).or_else(|| self.look(cpu, what, access));
-        if let Some(frame) = frame.filter(|&frame| what.store && self.frames.version(frame) != 0) {
-            self.stored::<A>(cpu.index, frame, what);
+        let Some(frame) = frame.filter(|_| what.store) else { return };
+        if self.frames.version(frame) != 0 {
+            self.stored::<A>(cpu.index, frame, what, access);
+        }
+        if Owners::begins_line(what.address) && self.frames.is_watched(frame) && !is_program(what.by) {
+            let place = Place { cpu: cpu.index, time: self.now(), instruction: what.by };
+            self.owners.stored(frame, what.address, place, &self.frames);
         }
     }
 
     /// A CPU has stored to a page table.
     #[cold]
-    fn stored<A: Arch>(&self, cpu: usize, frame: u64, what: Accessed) {
-        let change = Change { before: 0, after: 0, cpu, time: self.now(), by: what.by };
+    fn stored<A: Arch>(&self, cpu: usize, frame: u64, what: Accessed, access: impl Access) {
+        let thread = access.thread();
+        let change = Change { before: 0, after: 0, cpu, thread, time: self.now(), by: what.by };
         let first = frame << PAGE | what.address & 0xff8;
         let words = (what.bytes / 8).max(1);
         for word in 0..words {
-            if self.tables.stored::<A>(first + 8 * word, &self.frames, &self.ram, change) {
+            let owners = &mut |before, after, is_upper: bool| {
+                let [before, after] = [before, after].map(|entry| A::frame(entry).filter(|_| !is_upper));
+                if before != after {
+                    before.into_iter().for_each(|frame| self.owners.unmapped(frame, &self.frames));
+                    after.into_iter().for_each(|frame| self.owners.mapped(frame, &self.frames));
+                }
+            };
+            if self.tables.stored::<A>(first + 8 * word, &self.frames, &self.ram, change, owners) {
                 self.all.fetch_add(1, Ordering::AcqRel);
             }
         }
@@ -276,14 +308,8 @@ impl Watch {
             return None;
         }
         let all = self.all.load(Ordering::Acquire);
-        let mut walk = self.walk(&cpu.arch, what.address)?;
-        let (asid, now) = (cpu.arch.asid(what.address), self.now());
-        let is_memory = |frame: u64| self.ram.load(frame << PAGE).is_some();
-        let is_device = match walk.translation {
-            Some(translation) => !is_memory(translation.frame_of(what.address)),
-            None => cpu.tlb.find(asid, what.address).all(|(_, cached)| !is_memory(cached.frame)),
-        };
-        if is_device {
+        let walk = self.walk(&cpu.arch, what.address)?;
+        if self.is_device(cpu, &walk, what.address) {
             return None;
         }
         count(&self.shared[cpu.index].looks);
@@ -291,12 +317,40 @@ impl Watch {
         let table = walk.last() >> PAGE;
         let version = self.frames.version(table);
         // Again, since the version was read after it.
-        walk = self.walk(&cpu.arch, what.address).filter(|again| again.last() >> PAGE == table)?;
-        let (mut is_cached, mut outgrown, mut stale) = (false, false, None);
+        let walk = self.walk(&cpu.arch, what.address).filter(|again| again.last() >> PAGE == table)?;
+        let seen = Seen { what, frame, walk, now: self.now() };
+        let held = self.compare_with_cached(cpu, &seen);
+        if self.compare_with_tables::<A>(cpu, &seen, held, access) {
+            if let Some(translation) = walk.translation.filter(|_| held.is_none()) {
+                let Translation { frame, rights, .. } = translation;
+                let cached =
+                    Cached { frame, rights, entry: walk.last(), version, since: seen.now, by: what.by };
+                cpu.tlb.insert(cpu.arch.asid(what.address), what.address, &translation, cached);
+            }
+            let page = what.address >> PAGE;
+            cpu.quick[page as usize % QUICK] = Quick { page, frame, table, version, own: cpu.own, all };
+        }
+        Some(frame)
+    }
+
+    /// Whether an address leads to a device, as far as page tables and TLB say. The emulator is not asked.
+    fn is_device<A: Arch>(&self, cpu: &Cpu<A>, walk: &Walk, address: u64) -> bool {
+        let is_memory = |frame: u64| self.ram.load(frame << PAGE).is_some();
+        match walk.translation {
+            Some(translation) => !is_memory(translation.frame_of(address)),
+            None => cpu.tlb.find(cpu.arch.asid(address), address).all(|(_, cached)| !is_memory(cached.frame)),
+        }
+    }
+
+    /// Compares the frame with that of each translation that the CPU may have cached. Returns the one to the same frame.
+    fn compare_with_cached<A: Arch>(&self, cpu: &mut Cpu<A>, seen: &Seen) -> Option<Cached> {
+        let Seen { what, frame, .. } = *seen;
+        let asid = cpu.arch.asid(what.address);
+        let (mut held, mut outgrown, mut stale) = (None, false, None);
         for (shift, cached) in cpu.tlb.find(asid, what.address) {
             let own = cached.frame + (what.address >> PAGE & ((1 << (shift - PAGE)) - 1));
             if own == frame {
-                is_cached = true;
+                held = Some(cached);
             } else if what.store && !cached.rights.store {
                 // It could not serve this store: the CPU has faulted, or walked anew for rights that it lacked.
                 outgrown = true;
@@ -304,50 +358,70 @@ impl Watch {
                 stale = Some((own, cached));
             }
         }
-        let dropped = cpu.dropped;
-        let used = Place { cpu: cpu.index, time: now, instruction: what.by };
-        let find = |kind, other, cached: Option<Cached>, entry| Find {
-            kind,
-            used,
-            address: what.address,
-            store: what.store,
-            frame,
-            other,
-            cached: cached.map_or(used, |cached| Place {
-                cpu: used.cpu,
-                time: cached.since,
-                instruction: cached.by,
-            }),
-            changed: self.tables.change(entry).map(changed),
-            dropped,
-        };
         if let Some((other, cached)) = stale {
-            lock(&self.report).found(find(Kind::StaleUse, other, Some(cached), cached.entry));
+            self.found(Find { other, ..self.find(cpu, seen, Kind::StaleUse, cached) });
         }
         if outgrown || stale.is_some() {
             cpu.tlb.remove(asid, what.address);
-            is_cached = false;
+            return None;
         }
+        held
+    }
+
+    /// Compares the frame and the rights with the page tables. Returns whether they allow the access.
+    fn compare_with_tables<A: Arch>(
+        &self,
+        cpu: &Cpu<A>,
+        seen: &Seen,
+        held: Option<Cached>,
+        access: impl Access,
+    ) -> bool {
+        let Seen { what, frame, walk, now } = *seen;
         let current = walk.translation.map(|translation| translation.frame_of(what.address));
+        let allows = |translation: Translation| translation.rights.store || !what.store;
+        let allowed = current == Some(frame) && walk.translation.is_some_and(allows);
+        // Of what the CPU did not hold before, a store to the tables has yet to be looked at.
+        let Some(held) = held.filter(|_| !allowed) else { return allowed };
         if let Some(other) = current.filter(|&current| current != frame) {
-            lock(&self.report).found(find(Kind::Incoherence, other, None, walk.last()));
-            return Some(frame);
+            self.found(Find { other, ..self.find(cpu, seen, Kind::Incoherence, held) });
+            return false;
         }
-        let Some(translation) = walk.translation else { return Some(frame) };
-        if !is_cached {
-            let cached = Cached {
-                frame: translation.frame,
-                rights: translation.rights,
-                entry: walk.last(),
-                version,
-                since: now,
-                by: what.by,
-            };
-            cpu.tlb.insert(asid, what.address, &translation, cached);
+        let change = self.tables.last_change::<A>(walk.last(), &self.ram);
+        let Some(change) = change.filter(|change| held.since < change.time) else { return false };
+        let given = self.owners.given(frame).filter(|given| given.time > change.time);
+        // A thread of the kernel's own has no register to tell it by.
+        let is_back = || is_program(what.by) && change.thread.is_some() && change.thread == access.thread();
+        let kind = if given.is_some() {
+            Kind::Reuse
+        } else if now.saturating_sub(change.time) > LATE || is_back() {
+            Kind::LateUse
+        } else {
+            return false;
+        };
+        self.found(Find { given, ..self.find(cpu, seen, kind, held) });
+        false
+    }
+
+    /// A find. Its other frame is its own.
+    fn find<A: Arch>(&self, cpu: &Cpu<A>, seen: &Seen, kind: Kind, cached: Cached) -> Find {
+        let Seen { what, frame, now, .. } = *seen;
+        let place = |time, instruction| Place { cpu: cpu.index, time, instruction };
+        Find {
+            kind,
+            used: place(now, what.by),
+            address: what.address,
+            store: what.store,
+            frame,
+            other: frame,
+            cached: place(cached.since, cached.by),
+            changed: self.tables.change(cached.entry).map(changed),
+            given: None,
+            dropped: cpu.dropped,
         }
-        let page = what.address >> PAGE;
-        cpu.quick[page as usize % QUICK] = Quick { page, frame, table, version, own: cpu.own, all };
-        Some(frame)
+    }
+
+    fn found(&self, find: Find) {
+        lock(&self.report).found(find);
     }
 
     /// Writes what was seen.
@@ -365,6 +439,11 @@ impl Watch {
         (summary.finds, summary.written) = (report.finds, report.written);
         report.write(&Line::End(summary));
     }
+}
+
+/// Whether an instruction is of a program: kernels are in the upper half of the addresses.
+fn is_program(instruction: u64) -> bool {
+    instruction >> 63 == 0
 }
 
 fn changed(change: Change) -> Changed {

@@ -4,6 +4,7 @@ mod qemu;
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -167,10 +168,17 @@ extern "C" fn on_special<A: Emulated>(cpu: c_uint, special: *mut c_void) {
 }
 
 /// An access and its address.
-#[derive(Clone, Copy)]
-struct At(Access, u64);
+struct At<A>(Access, u64, PhantomData<A>);
 
-impl watch::Access for At {
+impl<A> Clone for At<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A> Copy for At<A> {}
+
+impl<A: Arch> watch::Access for At<A> {
     fn physical(self) -> Option<u64> {
         self.0.physical(self.1)
     }
@@ -178,12 +186,16 @@ impl watch::Access for At {
     fn value(self) -> Option<u64> {
         self.0.value()
     }
+
+    fn thread(self) -> Option<u64> {
+        A::thread(&Registers)
+    }
 }
 
 extern "C" fn on_access<A: Emulated>(cpu: c_uint, access: Access, address: u64, by: *mut c_void) {
     let Some((watch, cpu)) = in_callback_of::<A>(cpu) else { return };
     let what = Accessed { address, by: by as u64, bytes: access.bytes(), store: access.is_store() };
-    watch.access(cpu, what, At(access, address));
+    watch.access(cpu, what, At(access, address, PhantomData::<A>));
 }
 
 extern "C" fn on_exit<A: Emulated>(_: Id, _: *mut c_void) {

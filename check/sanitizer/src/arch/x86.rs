@@ -11,6 +11,7 @@ pub struct X86 {
     efer: u64,
 }
 
+const CR0_WP: u64 = 1 << 16;
 const CR0_PG: u64 = 1 << 31;
 const CR4_PSE: u64 = 1 << 4;
 const CR4_PAE: u64 = 1 << 5;
@@ -204,6 +205,8 @@ impl Arch for X86 {
             rights.user &= entry & USER != 0;
             rights.execute &= entry & NO_EXECUTE == 0;
             if level == 0 || (entry & LARGE != 0 && level < 3) {
+                // The kernel may store anywhere without it.
+                rights.store |= self.cr0 & CR0_WP == 0;
                 walk.translation = Some(Translation {
                     frame: (entry & ADDRESS) >> shift << (shift - PAGE),
                     shift,
@@ -224,6 +227,14 @@ impl Arch for X86 {
     fn narrows(before: u64, after: u64) -> bool {
         let lost = (WRITABLE | USER) & (before & !after) | NO_EXECUTE & (after & !before);
         before & PRESENT != 0 && (after & PRESENT == 0 || (before ^ after) & ADDRESS != 0 || lost != 0)
+    }
+
+    fn frame(entry: u64) -> Option<u64> {
+        (entry & PRESENT != 0).then_some((entry & ADDRESS) >> PAGE)
+    }
+
+    fn thread(operands: &dyn Operands) -> Option<u64> {
+        Some(operands.register(FS_BASE)).filter(|&base| base != 0)
     }
 
     fn meaning(entry: u64) -> u64 {
@@ -401,7 +412,7 @@ mod tests {
 
     #[test]
     fn tables_are_walked_to_pages_of_three_sizes() {
-        let cpu = X86 { cr0: CR0_PG, cr3: 0x1000, cr4: CR4_PAE | CR4_PGE, efer: EFER_LME };
+        let cpu = X86 { cr0: CR0_PG | CR0_WP, cr3: 0x1000, cr4: CR4_PAE | CR4_PGE, efer: EFER_LME };
         let entries = [
             (0x1000, 0x2000 | 7),
             (0x2000, 0x3000 | 7),
