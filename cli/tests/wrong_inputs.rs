@@ -55,6 +55,11 @@ fn wrong_names_are_answered_with_the_nearest() {
         (&["compare", "--set", "without="], &["contention, smt, idle, far-walks, bandwidth, ticks"]),
         (&["compare", "--set", "settle=fre"], &["no settlement is called 'fre'; did you mean 'free'?"]),
         (&["compare", "--set", "lru_drain=egaer"], &["did you mean 'eager'? Known LRU drains: eager, batched"]),
+        (&["compare", "--set", "linux=6.18"], &["the release of Linux is chosen with --kernel"]),
+        (
+            &["compare", "migrate", "--set", "costs.fault=1 us", "--set", "costs.fault=2 us"],
+            &["--set costs.fault: must be given only once"],
+        ),
         (&["compare", "--kernel", "6.17"], &["no kernel is called '6.17'", "6.13, 6.18, 7.2"]),
         (&["compare", "--check", "nine"], &["[possible values: none, first, all]", "'none'"]),
         (&["compare", "--sale", "1"], &["'--scale'"]),
