@@ -606,6 +606,13 @@ fn the_lists_are_complete() {
             ],
         ),
         ("mechanisms", vec!["per-page", "batched", "lazy", "broadcast", "all "]),
+        (
+            "kernels",
+            vec![
+                "6.12\n  nothing for TLBs or these locks\n6.13\n  nothing",
+                "6.18\n  an unmap lists no new pages (6.14",
+            ],
+        ),
     ] {
         let output = ceasefire(&["list", what]);
         let text = String::from_utf8(output.stdout).expect("UTF-8");
