@@ -142,8 +142,12 @@ impl<'a> Point<'a> {
                 .experiment
                 .parameters
                 .iter()
-                .chain(&self.settings)
-                .map(|setting| (setting.key.clone(), Value::of(&setting.key, &setting.value)))
+                .cloned()
+                .chain(
+                    self.settings
+                        .iter()
+                        .map(|setting| (setting.key.clone(), Value::of(&setting.key, &setting.value))),
+                )
                 .collect(),
             figures: Vec::new(),
             error: None,
