@@ -367,6 +367,17 @@ fn a_release_of_linux_has_its_own_locks_and_no_fitted_figures() {
     let both = ["tlb-flush2", "--machine", "milan-36", "--scale", "0.0005", "--repeats", "1"];
     let text = printed(&[&both[..], &["--kernel", "6.18"]].concat());
     assert!(text.contains("as Linux 6.18") && text.contains("altered"), "{text}");
+    // The workload's own release, where it is chosen, lists new pages at its own time too.
+    let (own, batched) = (kernel("6.13"), with(&["--kernel", "6.13", "--set", "lru_drain=batched"]));
+    assert_eq!(of(&own, "lru_drain"), vec![Value::from("eager")]);
+    assert_eq!(of(&batched, "lru_drain"), vec![Value::from("batched")]);
+    let said = |more: &[&str]| {
+        let output =
+            ceasefire(&[&run[..], &["--repeats", "1", "--check", "none", "--json", "-"], more].concat());
+        String::from_utf8_lossy(&output.stderr).contains("new pages are listed as Linux 6.13 does")
+    };
+    assert!(said(&["--kernel", "6.13"]) && !said(&[]));
+    assert!(!said(&["--kernel", "6.13", "--set", "lru_drain=batched"]));
     // So has the machine whose file names it.
     let folder = Folder::new();
     let machine = include_str!("../../sim/machine/machines/milan-36.toml");
