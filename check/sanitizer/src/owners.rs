@@ -47,7 +47,7 @@ impl Owners {
     /// Whether a store may be the first to its line.
     #[inline]
     pub(crate) fn begins_line(address: u64) -> bool {
-        address % (1 << LINE) == 0
+        address.is_multiple_of(1 << LINE)
     }
 
     /// The kernel has stored to a line of a watched frame.
@@ -82,7 +82,7 @@ mod tests {
         let (owners, frames) = (Owners::default(), Frames::new());
         let place = |time| Place { cpu: 0, time, instruction: 1 };
         let all = |owners: &Owners| {
-            (0..64).for_each(|line| owners.stored(7, 7 << 12 | line << 6, place(line), &frames))
+            (0..64).for_each(|line| owners.stored(7, 7 << 12 | line << 6, place(line), &frames));
         };
         all(&owners);
         assert_eq!(owners.given(7), None, "it lost no translation");
@@ -91,9 +91,7 @@ mod tests {
         all(&owners);
         assert_eq!((owners.given(7), frames.is_watched(7)), (None, false), "it was mapped again");
         owners.unmapped(7, &frames);
-        assert!(
-            frames.is_watched(7) && Owners::begins_line(7 << 12 | 64) && !Owners::begins_line(7 << 12 | 72)
-        );
+        assert!(frames.is_watched(7) && Owners::begins_line(0x7040) && !Owners::begins_line(0x7048));
         all(&owners);
         assert_eq!((owners.given(7), frames.is_watched(7)), (Some(place(63)), false));
     }

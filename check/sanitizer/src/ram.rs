@@ -55,7 +55,7 @@ impl Ram {
     /// Looks whether a store of eight bytes is found where a layout puts it.
     pub(crate) fn learn(&self, physical: u64, value: u64) {
         // Zeros are everywhere.
-        if value == 0 || physical % 8 != 0 || self.is_found() {
+        if value == 0 || !physical.is_multiple_of(8) || self.is_found() {
             return;
         }
         let mut all = lock(&self.guesses);

@@ -72,7 +72,7 @@ impl Tables {
         frames: &Frames,
         ram: &Ram,
         change: Change,
-        changed: &mut dyn FnMut(u64, u64, bool),
+        tell: &mut dyn FnMut(u64, u64, bool),
     ) -> bool {
         let frame = physical >> PAGE;
         let mut tables = lock(&self.tables);
@@ -95,7 +95,7 @@ impl Tables {
         }
         table.entries[at] = after;
         drop(tables);
-        changed(before, after, is_upper);
+        tell(before, after, is_upper);
         frames.changed(frame);
         is_upper && A::table(before).is_some()
     }

@@ -3,7 +3,7 @@
 //! A real TLB holds a few thousand of them, and nobody knows which. This one has no limit, so what a real CPU could use is
 //! here, if the CPU did not fill it by speculation.
 
-use foldhash::{HashMap, HashMapExt as _};
+use foldhash::HashMap;
 
 use crate::arch::{Invalidation, Rights, Translation, PAGE};
 
@@ -55,7 +55,7 @@ impl Tlb {
         let set = if translation.global { GLOBAL } else { u32::from(asid) };
         self.sizes |= 1 << translation.shift;
         let page = (translation.shift, address >> translation.shift);
-        self.sets.entry(set).or_insert_with(Set::new).insert(page, cached);
+        self.sets.entry(set).or_default().insert(page, cached);
     }
 
     /// Drops the translations of an address under an ASID.
@@ -75,7 +75,9 @@ impl Tlb {
                 continue;
             }
             let Some((start, bytes)) = range else {
-                pages.drain().for_each(|((shift, page), cached)| dropped(page << shift, cached));
+                for ((shift, page), cached) in pages.drain() {
+                    dropped(page << shift, cached);
+                }
                 continue;
             };
             let last = start.saturating_add(bytes.saturating_sub(1));

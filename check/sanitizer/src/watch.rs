@@ -40,7 +40,7 @@ pub struct Cpu<A> {
     /// Whether its registers were read.
     is_known: bool,
     tlb: Tlb,
-    quick: Box<[Quick; QUICK]>,
+    quick: Box<[Quick]>,
     own: u32,
     dropped: Option<Place>,
     /// What it has begun to drop, and whether of all CPUs.
@@ -55,7 +55,7 @@ impl<A: Arch> Cpu<A> {
             arch: A::default(),
             is_known: false,
             tlb: Tlb::default(),
-            quick: Box::new([Quick { page: u64::MAX, ..Quick::default() }; QUICK]),
+            quick: vec![Quick { page: u64::MAX, ..Quick::default() }; QUICK].into_boxed_slice(),
             own: 0,
             dropped: None,
             begun: Vec::new(),
@@ -212,7 +212,9 @@ impl Watch {
         let shared = &self.shared[cpu.index];
         shared.has_mail.store(false, Ordering::Relaxed);
         let mail = std::mem::take(&mut *lock(&shared.inbox));
-        mail.into_iter().for_each(|(what, place)| self.drop(cpu, what, place));
+        for (what, place) in mail {
+            self.drop(cpu, what, place);
+        }
     }
 
     /// A translation is dropped: notes how long it could be used after its entry changed.
@@ -271,8 +273,12 @@ impl Watch {
             let owners = &mut |before, after, is_upper: bool| {
                 let [before, after] = [before, after].map(|entry| A::frame(entry).filter(|_| !is_upper));
                 if before != after {
-                    before.into_iter().for_each(|frame| self.owners.unmapped(frame, &self.frames));
-                    after.into_iter().for_each(|frame| self.owners.mapped(frame, &self.frames));
+                    if let Some(frame) = before {
+                        self.owners.unmapped(frame, &self.frames);
+                    }
+                    if let Some(frame) = after {
+                        self.owners.mapped(frame, &self.frames);
+                    }
                 }
             };
             if self.tables.stored::<A>(first + 8 * word, &self.frames, &self.ram, change, owners) {

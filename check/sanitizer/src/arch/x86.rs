@@ -280,7 +280,7 @@ fn decode(bytes: &[u8]) -> Option<Instruction> {
     }
 }
 
-/// Reads the operand in memory whose bytes begin with ModRM, `before` bytes after the instruction's first.
+/// Reads the operand in memory whose bytes begin with `ModRM`, `before` bytes after the instruction's first.
 fn address(mut operand: Address, rex: u8, bytes: &[u8], before: usize) -> Option<Address> {
     let mode = *bytes.first()?;
     let mut at = 1;
@@ -307,12 +307,12 @@ fn address(mut operand: Address, rex: u8, bytes: &[u8], before: usize) -> Option
         operand.offset = i32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?);
         at += 4;
     } else if mode >> 6 == 1 {
-        operand.offset = i32::from(*bytes.get(at)? as i8);
+        operand.offset = i32::from((*bytes.get(at)?).cast_signed());
         at += 1;
     }
     if operand.base == Some(RIP as u8) {
         // It counts from the end of the instruction.
-        operand.offset = operand.offset.wrapping_add((before + at) as i32);
+        operand.offset = operand.offset.wrapping_add_unsigned((before + at) as u32);
     }
     Some(operand)
 }
