@@ -47,6 +47,12 @@ pub(crate) struct Ram {
 }
 
 impl Ram {
+    /// Memory that is known from the beginning: its first physical address, its bytes, and its place.
+    #[cfg(test)]
+    pub(crate) fn known(first: u64, bytes: u64, place: u64) -> Self {
+        Self { parts: OnceLock::from(vec![Part { first, bytes, place }]), guesses: Mutex::default() }
+    }
+
     /// Whether the memory was found.
     pub(crate) fn is_found(&self) -> bool {
         self.parts.get().is_some()

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
-use std::time::Instant;
 
 use crate::arch::{Arch, Effect, Invalidation, Operands, Translation, Walk, PAGE};
 use crate::find::{Changed, Find, Kind, Line, Place, Report, Summary};
@@ -24,6 +23,8 @@ const LATE: u64 = 1_000_000_000;
 struct Quick {
     page: u64,
     frame: u64,
+    /// Stores too.
+    store: bool,
     /// The table of its entry, and that table's version.
     table: u64,
     version: u32,
@@ -141,12 +142,16 @@ pub struct Watch {
     all: AtomicU64,
     report: Mutex<Report>,
     longest: Mutex<Option<(u64, Changed)>>,
-    begun: Instant,
+    /// The time in nanoseconds since the beginning.
+    clock: Clock,
 }
+
+/// Tells the time in nanoseconds.
+pub type Clock = fn() -> u64;
 
 impl Watch {
     /// A machine of an architecture with so many CPUs.
-    pub fn new(target: &str, cpus: usize, mut report: Report) -> Self {
+    pub fn new(target: &str, cpus: usize, mut report: Report, clock: Clock) -> Self {
         report.write(&Line::Begin { target: target.to_owned(), cpus });
         Self {
             shared: (0..cpus).map(|_| Shared::default()).collect(),
@@ -157,12 +162,12 @@ impl Watch {
             all: AtomicU64::new(0),
             report: Mutex::new(report),
             longest: Mutex::new(None),
-            begun: Instant::now(),
+            clock,
         }
     }
 
     fn now(&self) -> u64 {
-        self.begun.elapsed().as_nanos() as u64
+        (self.clock)()
     }
 
     /// A CPU is about to execute an instruction that concerns translations.
@@ -247,6 +252,7 @@ impl Watch {
         let page = what.address >> PAGE;
         let quick = cpu.quick[page as usize % QUICK];
         let is_quick = quick.page == page
+            && (quick.store || !what.store)
             && quick.own == cpu.own
             && quick.all == self.all.load(Ordering::Acquire)
             && quick.version == self.frames.version(quick.table);
@@ -334,7 +340,9 @@ impl Watch {
                 cpu.tlb.insert(cpu.arch.asid(what.address), what.address, &translation, cached);
             }
             let page = what.address >> PAGE;
-            cpu.quick[page as usize % QUICK] = Quick { page, frame, table, version, own: cpu.own, all };
+            let store = walk.translation.is_some_and(|translation| translation.rights.store);
+            cpu.quick[page as usize % QUICK] =
+                Quick { page, frame, store, table, version, own: cpu.own, all };
         }
         Some(frame)
     }
@@ -456,3 +464,6 @@ fn changed(change: Change) -> Changed {
     let place = Place { cpu: change.cpu, time: change.time, instruction: change.by };
     Changed { place, before: change.before, after: change.after }
 }
+
+#[cfg(test)]
+mod tests;

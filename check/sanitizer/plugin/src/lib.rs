@@ -7,6 +7,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::Instant;
 
 use ceasefire_sanitizer::arch::x86::X86;
 use ceasefire_sanitizer::arch::{Arch, Operands};
@@ -110,11 +111,17 @@ fn install(id: Id, info: &Info, arguments: Vec<String>) -> Result<(), String> {
 }
 
 fn begin<A: Emulated>(id: Id, target: &str, cpus: usize, report: Report) {
-    let watch = Watch::new(target, cpus, report);
+    let watch = Watch::new(target, cpus, report, now);
     let cpus = (0..cpus).map(|index| Own(UnsafeCell::new(Cpu::new(index)))).collect();
     // QEMU loads the plugin once.
     let _ = A::machine().set(Machine { watch, cpus });
     Callbacks { cpu: on_cpu::<A>, block: on_block::<A>, exit: on_exit::<A> }.register(id);
+}
+
+/// The nanoseconds since the first call.
+fn now() -> u64 {
+    static BEGUN: OnceLock<Instant> = OnceLock::new();
+    BEGUN.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
 /// The registers of the calling CPU.

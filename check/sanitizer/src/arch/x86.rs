@@ -56,6 +56,12 @@ pub struct Address {
 }
 
 impl Address {
+    /// The address in a register.
+    #[cfg(test)]
+    pub(crate) fn base(register: u8) -> Self {
+        Self { base: Some(register), ..Self::default() }
+    }
+
     fn of(self, operands: &dyn Operands) -> u64 {
         let register = |number: u8| operands.register(number.into());
         let base = self.base.map_or(0, register);
