@@ -60,14 +60,14 @@ impl Tlb {
 
     /// Drops the translations of an address under an ASID.
     pub(crate) fn remove(&mut self, asid: u16, address: u64) {
-        let own = Invalidation { asid: Some(asid), range: Some((address, 1)), globals: true };
+        let own = Invalidation { asid: Some(asid), range: Some((address, 1)), ..Invalidation::EVERYTHING };
         self.invalidate(own, &mut |_, _| ());
     }
 
     /// Drops what an instruction drops, and passes each translation on, with its address.
     pub(crate) fn invalidate(&mut self, what: Invalidation, dropped: &mut dyn FnMut(u64, Cached)) {
-        let Invalidation { asid, range, globals } = what;
-        let sizes = self.sizes;
+        let Invalidation { asid, range, globals, sizes } = what;
+        let sizes = sizes & self.sizes;
         for (&set, pages) in &mut self.sets {
             let is_named =
                 if set == GLOBAL { globals } else { asid.is_none_or(|asid| set == u32::from(asid)) };
@@ -75,6 +75,7 @@ impl Tlb {
                 continue;
             }
             let Some((start, bytes)) = range else {
+                // Those that name a size name a range.
                 pages.drain().for_each(|((shift, page), cached)| dropped(page << shift, cached));
                 continue;
             };
@@ -154,12 +155,14 @@ mod tests {
         for (what, left) in [
             (whole, [vec![], vec![]]),
             (Invalidation { globals: false, ..whole }, [vec![4], vec![4]]),
-            (Invalidation { asid: Some(1), globals: false, range: None }, [vec![4], vec![2, 4]]),
-            (Invalidation { asid: Some(1), globals: true, range: page }, [vec![], vec![2]]),
-            (Invalidation { asid: Some(2), globals: false, range: page }, [vec![1, 3, 4], vec![4]]),
+            (Invalidation { asid: Some(1), globals: false, ..whole }, [vec![4], vec![2, 4]]),
+            (Invalidation { asid: Some(1), range: page, ..whole }, [vec![], vec![2]]),
+            (Invalidation { asid: Some(2), globals: false, range: page, ..whole }, [vec![1, 3, 4], vec![4]]),
             (Invalidation { range: Some((0x20_2000, 1)), ..whole }, [vec![1, 4], vec![2, 4]]),
             (Invalidation { range: Some((0x40_0000, 0x1000)), ..whole }, [vec![1, 3, 4], vec![2, 4]]),
             (Invalidation { range: Some((0, u64::MAX)), ..whole }, [vec![], vec![]]),
+            (Invalidation { range: page, sizes: 1 << 21, ..whole }, [vec![1, 4], vec![2, 4]]),
+            (Invalidation { range: page, sizes: 1 << 12, ..whole }, [vec![3], vec![]]),
         ] {
             let (mut tlb, mut dropped) = (filled(), 0);
             tlb.invalidate(what, &mut |address, _| {

@@ -38,8 +38,17 @@ pub struct Cpu<A> {
     quick: Box<[Quick; QUICK]>,
     own: u32,
     dropped: Option<Place>,
-    /// What it has begun to drop, and whether of all CPUs.
-    begun: Vec<(Invalidation, bool)>,
+    begun: Vec<Begun>,
+}
+
+/// What a CPU has begun to drop and not completed.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    what: Invalidation,
+    /// Of its own translations.
+    own: bool,
+    /// Of those of all others.
+    others: bool,
 }
 
 impl<A: Arch> Cpu<A> {
@@ -160,23 +169,29 @@ impl Watch {
             }
             Effect::Begins { what, everywhere } => {
                 count(&self.shared[cpu.index].invalidations);
-                cpu.begun.push((what, everywhere));
+                cpu.begun.push(Begun { what, own: true, others: everywhere });
             }
             Effect::Completes { everywhere } => {
                 let place = place(cpu.index);
-                let (done, left) =
-                    std::mem::take(&mut cpu.begun).into_iter().partition(|&(_, all)| everywhere || !all);
-                cpu.begun = left;
-                for (what, all) in done {
-                    self.drop(cpu, what, place);
-                    for shared in
-                        self.shared.iter().enumerate().filter(|(other, _)| all && *other != cpu.index)
-                    {
-                        lock(&shared.1.inbox).push((what, place));
-                        shared.1.has_mail.store(true, Ordering::Release);
+                for begun in std::mem::take(&mut cpu.begun) {
+                    if begun.own {
+                        self.drop(cpu, begun.what, place);
+                    }
+                    if begun.others && everywhere {
+                        self.mail(cpu.index, begun.what, place);
+                    } else if begun.others {
+                        cpu.begun.push(Begun { own: false, ..begun });
                     }
                 }
             }
+        }
+    }
+
+    /// Drops translations of all CPUs but one, before their next accesses.
+    fn mail(&self, from: usize, what: Invalidation, place: Place) {
+        for (_, shared) in self.shared.iter().enumerate().filter(|(other, _)| *other != from) {
+            lock(&shared.inbox).push((what, place));
+            shared.has_mail.store(true, Ordering::Release);
         }
     }
 

@@ -1,0 +1,505 @@
+//! AArch64: the EL1&0 translation regime with its first stage alone (Arm Architecture Reference Manual, DDI 0487,
+//! chapter D8), as a kernel at EL1 has it.
+//!
+//! An address is taken to be physical after the first stage, so a hypervisor's guests are not known here, nor is a kernel
+//! at EL2: all its accesses count as not compared. Neither are 128-bit entries, permissions by index (`FEAT_S1PIE`), whose
+//! bits are read as if they had their old meaning, and TLBs that CPUs share (TTBR.CnP).
+//!
+//! A CPU may cache a set of entries with the contiguous bit as one. What is kept here is the page itself: a CPU may also do
+//! that, and an invalidation that names one page of the set need not drop the others then.
+//!
+//! The access flag is not looked at. Entries without it are never cached, but an access that was made has used one that
+//! had it, and hardware may set it in memory before it is seen here (section D8.5).
+
+use super::{Arch, Effect, Invalidation, Operands, Rights, Translation, Walk, PAGE};
+
+/// What a CPU has loaded.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Aarch64 {
+    sctlr: u64,
+    tcr: u64,
+    ttbr: [u64; 2],
+    /// The exception level at which these were written.
+    level: u8,
+}
+
+/// In SCTLR: addresses are translated.
+const SCTLR_M: u64 = 1;
+
+/// In TCR: TTBR1 has the ASID, not TTBR0.
+const TCR_A1: u64 = 1 << 22;
+/// ASIDs have 16 bits.
+const TCR_AS: u64 = 1 << 36;
+/// Entries of 4 and 16 KiB granules have 52 bits of address.
+const TCR_DS: u64 = 1 << 59;
+
+/// In an entry: it is valid.
+const VALID: u64 = 1;
+/// It leads to a table. At the last level: it is a page.
+const TABLE: u64 = 1 << 1;
+/// AP[1]: programs may use it.
+const USER: u64 = 1 << 6;
+/// AP[2]: it cannot be stored to.
+const READ_ONLY: u64 = 1 << 7;
+const NOT_GLOBAL: u64 = 1 << 11;
+/// Hardware clears `READ_ONLY` at a store, if it manages that.
+const DIRTY_MANAGED: u64 = 1 << 51;
+const NO_KERNEL_EXECUTE: u64 = 1 << 53;
+const NO_USER_EXECUTE: u64 = 1 << 54;
+/// In an entry that leads to a table: what all below lack.
+const TABLE_NO_KERNEL_EXECUTE: u64 = 1 << 59;
+const TABLE_NO_USER_EXECUTE: u64 = 1 << 60;
+const TABLE_NO_USER: u64 = 1 << 61;
+const TABLE_READ_ONLY: u64 = 1 << 62;
+/// The bits that are part of an address in some format: two low ones are of 52-bit addresses, or the shareability.
+const ADDRESS: u64 = 0x0003_ffff_ffff_f300;
+
+/// The places of registers in [`Arch::REGISTERS`] after those of general use, which have their own numbers.
+const TTBR0: usize = 31;
+const TTBR1: usize = 32;
+const TCR: usize = 33;
+const SCTLR: usize = 34;
+const CPSR: usize = 35;
+
+/// A register of general use as an operand. The last number is zero.
+fn general(operands: &dyn Operands, number: u8) -> u64 {
+    if number == 31 {
+        0
+    } else {
+        operands.register(number.into())
+    }
+}
+
+/// A register that says how addresses are translated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Control {
+    /// `SCTLR_EL1`.
+    Sctlr,
+    /// `TCR_EL1`.
+    Tcr,
+    /// `TTBR0_EL1`, or `TTBR1_EL1`.
+    Ttbr(u8),
+}
+
+/// What a TLBI drops. The forms that drop last-level entries alone are the same here, where no tables are cached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Everything.
+    All,
+    /// An ASID's translations, but not global ones.
+    Asid,
+    /// An address, under an ASID or under all.
+    Address {
+        /// Under each ASID.
+        any: bool,
+    },
+    /// A range of addresses.
+    Range {
+        /// Under each ASID.
+        any: bool,
+    },
+}
+
+/// An instruction that matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Instruction {
+    /// MSR.
+    Load {
+        /// The register that is written.
+        to: Control,
+        /// The register of general use.
+        from: u8,
+    },
+    /// TLBI of the EL1&0 regime.
+    Invalidate {
+        /// What it drops.
+        scope: Scope,
+        /// Of all CPUs: an inner or outer shareable form. All CPUs of QEMU's machines are in one inner domain.
+        everywhere: bool,
+        /// The register of general use.
+        from: u8,
+    },
+    /// DSB of loads and stores.
+    Barrier {
+        /// Not of its own CPU alone.
+        everywhere: bool,
+    },
+}
+
+/// The half of the addresses that a TTBR translates.
+#[derive(Debug, Clone, Copy)]
+struct Half {
+    root: u64,
+    /// The bits of an address that are translated.
+    bits: u32,
+    /// The power of two of a page and of a full table.
+    granule: u32,
+    /// Entries have 52 bits of address.
+    large: bool,
+    /// Entries that lead to tables take no rights away.
+    flat: bool,
+}
+
+impl Half {
+    /// The power of two of what an entry translates, so many levels above the last.
+    fn shift(&self, above: u32) -> u32 {
+        shift(self.granule, above)
+    }
+
+    fn levels(&self) -> u32 {
+        (self.bits - self.granule).div_ceil(self.granule - 3)
+    }
+
+    /// The address in an entry that has those below a power of two for other uses (section D8.3.1).
+    fn address(&self, entry: u64, shift: u32) -> u64 {
+        let of = |last: u32| entry & ((1 << (last + 1)) - (1 << shift));
+        match (self.granule, self.large) {
+            // Without 52-bit addresses these bits are zero.
+            (16, _) => of(47) | (entry >> 12 & 0xf) << 48,
+            (_, true) => of(49) | (entry >> 8 & 3) << 50,
+            (_, false) => of(47),
+        }
+    }
+
+    /// Whether an entry of that size may be a block.
+    fn has_blocks(&self, shift: u32) -> bool {
+        match self.granule {
+            12 => shift <= 30 || self.large,
+            14 => shift <= 25 || self.large,
+            _ => shift <= 42,
+        }
+    }
+}
+
+/// The power of two of what an entry of a granule translates, so many levels above the last.
+fn shift(granule: u32, above: u32) -> u32 {
+    granule + above * (granule - 3)
+}
+
+/// The power of two of a granule, as the operands of TLBIs name it. `None`: none is named.
+fn granule_named(bits: u64) -> Option<u32> {
+    Some(match bits & 3 {
+        1 => 12,
+        2 => 14,
+        3 => 16,
+        _ => return None,
+    })
+}
+
+/// Copies a bit of an address to all above it.
+fn extend(address: u64, bit: u32) -> u64 {
+    let above = 63 - bit;
+    ((address << above) as i64 >> above) as u64
+}
+
+impl Aarch64 {
+    /// The half of an address. `None`: it is in none, or that is off or in a mode that is not known here.
+    fn half(&self, address: u64) -> Option<Half> {
+        let upper = address >> 55 & 1;
+        let field = |shift: u32, bits: u32| self.tcr >> shift & ((1 << bits) - 1);
+        let granule = match (upper, field(14, 2), field(30, 2)) {
+            (0, 0, _) | (1, _, 2) => 12,
+            (0, 1, _) | (1, _, 3) => 16,
+            (0, 2, _) | (1, _, 1) => 14,
+            _ => return None,
+        };
+        let bits = 64 - field(16 * upper as u32, 6) as u32;
+        let is_disabled = field(7 + 16 * upper as u32, 1) != 0;
+        let has_tag = field(37 + upper as u32, 1) != 0;
+        let is_wide = self.tcr & TCR_DS != 0 || granule == 16;
+        let most = if is_wide { 52 } else { 48 };
+        // The least is that of FEAT_TTST.
+        if is_disabled || bits > most || bits < if granule == 16 { 17 } else { 16 } {
+            return None;
+        }
+        let other = (address ^ 0_u64.wrapping_sub(upper)) << if has_tag { 8 } else { 0 };
+        if other >> if has_tag { 8 + bits } else { bits } != 0 {
+            return None;
+        }
+        let mut half = Half {
+            root: 0,
+            bits,
+            granule,
+            large: self.tcr & TCR_DS != 0 && granule != 16,
+            flat: field(41 + upper as u32, 1) != 0,
+        };
+        let ttbr = self.ttbr[upper as usize];
+        // The first table may have fewer entries, and is aligned to its size.
+        let bytes = 8 << (bits - half.shift(half.levels() - 1));
+        half.root = ttbr & 0x0000_ffff_ffff_fffe & !(bytes - 1);
+        if half.large || granule == 16 && field(32, 3) == 6 {
+            half.root = half.root & !0x3f | (ttbr >> 2 & 0xf) << 48;
+        }
+        Some(half)
+    }
+
+    fn own_asid(&self) -> u16 {
+        self.asid_in(self.ttbr[usize::from(self.tcr & TCR_A1 != 0)])
+    }
+
+    /// The ASID in the high bits of a register.
+    fn asid_in(&self, register: u64) -> u16 {
+        let asid = (register >> 48) as u16;
+        if self.tcr & TCR_AS == 0 {
+            asid & 0xff
+        } else {
+            asid
+        }
+    }
+
+    /// The pages that a level's number in an operand leaves: a hint, and nothing needs to be dropped if it is wrong. All
+    /// are left if there is none, or it is of a level without pages.
+    fn sizes(&self, granule: u32, level: u64) -> u64 {
+        let first = match granule {
+            12 if self.tcr & TCR_DS == 0 => 1,
+            14 if self.tcr & TCR_DS == 0 => 2,
+            12 => 0,
+            _ => 1,
+        };
+        if level < first {
+            u64::MAX
+        } else {
+            1 << shift(granule, 3 - level as u32)
+        }
+    }
+
+    /// What a TLBI drops. `None`: perhaps nothing.
+    fn dropped(&self, scope: Scope, operand: u64) -> Option<Invalidation> {
+        let asid = Some(self.asid_in(operand));
+        let everything = Invalidation::EVERYTHING;
+        Some(match scope {
+            Scope::All => everything,
+            Scope::Asid => Invalidation { asid, globals: false, ..everything },
+            Scope::Address { any } => {
+                let level = operand >> 44 & 0xf;
+                let sizes =
+                    granule_named(level >> 2).map_or(u64::MAX, |granule| self.sizes(granule, level & 3));
+                let range = Some((extend(operand << PAGE, 55) >> PAGE << PAGE, 1));
+                Invalidation { asid: asid.filter(|_| !any), range, sizes, ..everything }
+            }
+            Scope::Range { any } => {
+                let granule = granule_named(operand >> 46)?;
+                let [level, number, scale] =
+                    [(37, 2), (39, 5), (44, 2)].map(|(shift, bits)| operand >> shift & ((1 << bits) - 1));
+                let unit = if self.tcr & TCR_DS == 0 { granule } else { 16 };
+                let start = extend(operand << unit, 36 + unit) >> unit << unit;
+                let bytes = (number + 1) << (5 * scale + 1) << granule;
+                // No level means each.
+                let all = (0..4).fold(0, |sizes, above| sizes | 1 << shift(granule, above));
+                let named = if level == 0 { u64::MAX } else { self.sizes(granule, level) };
+                if named != u64::MAX && start % named != 0 {
+                    // The range is not known then.
+                    return None;
+                }
+                Invalidation {
+                    asid: asid.filter(|_| !any),
+                    range: Some((start, bytes)),
+                    sizes: all & named,
+                    ..everything
+                }
+            }
+        })
+    }
+}
+
+impl Arch for Aarch64 {
+    type Instruction = Instruction;
+
+    const REGISTERS: &'static [&'static str] = &[
+        "x0",
+        "x1",
+        "x2",
+        "x3",
+        "x4",
+        "x5",
+        "x6",
+        "x7",
+        "x8",
+        "x9",
+        "x10",
+        "x11",
+        "x12",
+        "x13",
+        "x14",
+        "x15",
+        "x16",
+        "x17",
+        "x18",
+        "x19",
+        "x20",
+        "x21",
+        "x22",
+        "x23",
+        "x24",
+        "x25",
+        "x26",
+        "x27",
+        "x28",
+        "x29",
+        "x30",
+        "TTBR0_EL1",
+        "TTBR1_EL1",
+        "TCR_EL1",
+        // QEMU has it under the name that it shares with AArch32's.
+        "SCTLR|SCTLR_EL1",
+        "cpsr",
+    ];
+
+    fn decode(bytes: &[u8]) -> Option<Instruction> {
+        decode(u32::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    fn read(&mut self, operands: &dyn Operands) {
+        let [sctlr, tcr, low, high, cpsr] =
+            [SCTLR, TCR, TTBR0, TTBR1, CPSR].map(|index| operands.register(index));
+        *self = Self { sctlr, tcr, ttbr: [low, high], level: (cpsr >> 2 & 3) as u8 };
+    }
+
+    fn execute(&mut self, instruction: Instruction, operands: &dyn Operands) -> Effect {
+        match instruction {
+            Instruction::Load { to, from } => {
+                // A CPU that was off has other values than it had.
+                self.read(operands);
+                let value = general(operands, from);
+                match to {
+                    Control::Sctlr => self.sctlr = value,
+                    Control::Tcr => self.tcr = value,
+                    Control::Ttbr(half) => self.ttbr[usize::from(half)] = value,
+                }
+                Effect::Nothing
+            }
+            Instruction::Invalidate { scope, everywhere, from } => self
+                .dropped(scope, general(operands, from))
+                .map_or(Effect::Nothing, |what| Effect::Begins { what, everywhere }),
+            Instruction::Barrier { everywhere } => Effect::Completes { everywhere },
+        }
+    }
+
+    fn translates(&self) -> bool {
+        self.level == 1 && self.sctlr & SCTLR_M != 0
+    }
+
+    fn asid(&self, _: u64) -> u16 {
+        self.own_asid()
+    }
+
+    fn walk(&self, address: u64, load: &dyn Fn(u64) -> Option<u64>) -> Option<Walk> {
+        if !self.translates() {
+            return None;
+        }
+        let half = self.half(address)?;
+        let levels = half.levels();
+        let mut walk = Walk::new(levels as usize);
+        let mut table = half.root;
+        let mut index_bits = half.bits - half.shift(levels - 1);
+        let mut lacks = 0;
+        for above in (0..levels).rev() {
+            let shift = half.shift(above);
+            walk.reads(table + (address >> shift & ((1 << index_bits) - 1)) * 8);
+            index_bits = half.granule - 3;
+            let entry = load(walk.last())?;
+            if entry & VALID == 0 {
+                return Some(walk);
+            }
+            if above > 0 && entry & TABLE != 0 {
+                table = half.address(entry, half.granule);
+                lacks |= if half.flat { 0 } else { entry };
+                continue;
+            }
+            // A block where there are none is as not valid, and so is one at the last level.
+            if (above == 0) != (entry & TABLE != 0) || !half.has_blocks(shift) {
+                return Some(walk);
+            }
+            let may = |no: u64, below: u64| entry & no == 0 && lacks & below == 0;
+            walk.translation = Some(Translation {
+                frame: half.address(entry, shift) >> PAGE,
+                shift,
+                rights: Rights {
+                    store: may(READ_ONLY, TABLE_READ_ONLY),
+                    user: entry & USER != 0 && lacks & TABLE_NO_USER == 0,
+                    execute: may(NO_USER_EXECUTE, TABLE_NO_USER_EXECUTE)
+                        || may(NO_KERNEL_EXECUTE, TABLE_NO_KERNEL_EXECUTE),
+                },
+                global: entry & NOT_GLOBAL == 0,
+            });
+            return Some(walk);
+        }
+        Some(walk)
+    }
+
+    fn table(entry: u64) -> Option<u64> {
+        // Without the bits of addresses of more than 48 bits, whose place the entry does not tell.
+        (entry & VALID != 0 && entry & TABLE != 0).then_some(entry & 0x0000_ffff_ffff_f000)
+    }
+
+    fn narrows(before: u64, after: u64) -> bool {
+        let stores = |entry: u64| entry & READ_ONLY == 0 || entry & DIRTY_MANAGED != 0;
+        let lost = USER & (before & !after) | (NO_KERNEL_EXECUTE | NO_USER_EXECUTE) & (after & !before);
+        let moved = (before ^ after) & (ADDRESS | TABLE) != 0;
+        before & VALID != 0
+            && (after & VALID == 0 || moved || lost != 0 || (stores(before) && !stores(after)))
+    }
+
+    fn meaning(entry: u64) -> u64 {
+        if entry & VALID == 0 {
+            return 0;
+        }
+        let rights = USER | READ_ONLY | DIRTY_MANAGED | NO_KERNEL_EXECUTE | NO_USER_EXECUTE;
+        entry & (VALID | TABLE | rights | NOT_GLOBAL | ADDRESS)
+    }
+}
+
+/// Reads an instruction (section C5).
+fn decode(word: u32) -> Option<Instruction> {
+    let field = |shift: u32, bits: u32| word >> shift & ((1 << bits) - 1);
+    let from = field(0, 5) as u8;
+    let (op1, crn, crm, op2) = (field(16, 3), field(12, 4), field(8, 4), field(5, 3));
+    match word >> 19 {
+        // MSR of a register with op0 = 3.
+        0b1101_0101_0001_1 => {
+            let to = match (op1, crn, crm, op2) {
+                (0, 1, 0, 0) => Control::Sctlr,
+                (0, 2, 0, half @ (0 | 1)) => Control::Ttbr(half as u8),
+                (0, 2, 0, 2) => Control::Tcr,
+                _ => return None,
+            };
+            Some(Instruction::Load { to, from })
+        }
+        // SYS. The forms with nXS do the same to memory whose attribute XS is 0, as all cached memory has it.
+        0b1101_0101_0000_1 if crn == 8 || crn == 9 => {
+            let scope = tlbi(op1, crm, op2)?;
+            // 1 and 5: outer shareable, 2 and 3: inner shareable, 6 and 7: of the own CPU.
+            Some(Instruction::Invalidate { scope, everywhere: crm < 6, from })
+        }
+        // Barriers.
+        0b1101_0101_0000_0 if (op1, crn, from) == (3, 3, 31) => {
+            match (op2, crm) {
+                // SSBB and PSSBB.
+                (4, 0 | 4) => return None,
+                // Section B2.3: loads alone and stores alone complete no TLBI. The numbers that are reserved are SY.
+                (4, _) if crm & 3 == 1 || crm & 3 == 2 => return None,
+                (4, _) => {}
+                // With nXS.
+                (1, _) if crm & 3 == 2 => {}
+                _ => return None,
+            }
+            Some(Instruction::Barrier { everywhere: crm >> 2 != 1 })
+        }
+        _ => None,
+    }
+}
+
+/// What a TLBI of the EL1&0 regime drops, by its encoding. `None`: it is of another regime or stage, or none.
+fn tlbi(op1: u32, crm: u32, op2: u32) -> Option<Scope> {
+    match (op1, crm, op2) {
+        // VMALLE1, and ALLE1 and VMALLS12E1, which drop more than there is here.
+        (0, 1 | 3 | 7, 0) | (4, 1 | 3 | 7, 4 | 6) => Some(Scope::All),
+        (0, 1 | 3 | 7, 2) => Some(Scope::Asid),
+        // VAE1 and VALE1, VAAE1 and VAALE1.
+        (0, 1 | 3 | 7, 1 | 5) => Some(Scope::Address { any: false }),
+        (0, 1 | 3 | 7, 3 | 7) => Some(Scope::Address { any: true }),
+        (0, 2 | 5 | 6, 1 | 5) => Some(Scope::Range { any: false }),
+        (0, 2 | 5 | 6, 3 | 7) => Some(Scope::Range { any: true }),
+        _ => None,
+    }
+}
