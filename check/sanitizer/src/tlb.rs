@@ -13,6 +13,7 @@ pub(crate) struct Cached {
     /// The first frame of the page.
     pub(crate) frame: u64,
     pub(crate) rights: Rights,
+    pub(crate) global: bool,
     /// The physical address of the entry from which it is.
     pub(crate) entry: u64,
     /// The version of that entry's table then.
@@ -120,7 +121,7 @@ mod tests {
     };
 
     fn cached(frame: u64) -> Cached {
-        Cached { frame, rights: SMALL.rights, entry: 0, version: 0, since: 0, by: 0 }
+        Cached { frame, rights: SMALL.rights, global: false, entry: 0, version: 0, since: 0, by: 0 }
     }
 
     /// A small page under two ASIDs, a large one around it, and a global one.
@@ -171,6 +172,12 @@ mod tests {
             });
             assert_eq!([1, 2].map(|asid| frames(&tlb, asid, 0x20_1000)), left, "{what:?}");
             assert_eq!(tlb.len() + dropped, 4);
+            let (page, large) = (0x20_1000, 0x20_0000);
+            let all =
+                [(1, false, 12, page), (2, false, 12, page), (1, false, 21, large), (1, true, 12, page)];
+            let named =
+                all.iter().filter(|(asid, global, shift, at)| what.names(*asid, *global, *shift, *at));
+            assert_eq!(named.count(), dropped, "{what:?}");
         }
     }
 }

@@ -85,10 +85,20 @@ struct Shared {
     /// What others drop of its translations, which it looks at before its next access.
     inbox: Mutex<Vec<(Invalidation, Place)>>,
     has_mail: AtomicBool,
+    /// What it has begun to drop of others.
+    going: Mutex<Going>,
     accesses: AtomicU64,
     looks: AtomicU64,
     unread: AtomicU64,
     invalidations: AtomicU64,
+}
+
+/// What a CPU has begun to drop of the translations of others, which they may have or not until that is complete.
+#[derive(Debug, Default)]
+struct Going {
+    what: Vec<Invalidation>,
+    /// The entries of page tables that it has made since. It must not before it is complete, if they were those.
+    made: Vec<u64>,
 }
 
 /// One more, by the only thread that counts here.
@@ -170,6 +180,14 @@ impl Watch {
             Effect::Begins { what, everywhere } => {
                 count(&self.shared[cpu.index].invalidations);
                 cpu.begun.push(Begun { what, own: true, others: everywhere });
+                if everywhere {
+                    lock(&self.shared[cpu.index].going).what.push(what);
+                }
+            }
+            Effect::Lacks { address } => {
+                cpu.tlb.remove(cpu.arch.asid(address), address);
+                let page = address >> PAGE;
+                cpu.quick[page as usize % QUICK].page = u64::MAX;
             }
             Effect::Completes { everywhere } => {
                 let place = place(cpu.index);
@@ -182,6 +200,10 @@ impl Watch {
                     } else if begun.others {
                         cpu.begun.push(Begun { own: false, ..begun });
                     }
+                }
+                if cpu.begun.is_empty() {
+                    // After the mail: who finds nothing here has it.
+                    *lock(&self.shared[cpu.index].going) = Going::default();
                 }
             }
         }
@@ -247,14 +269,14 @@ impl Watch {
         let frame = if is_quick { access.physical().map(|physical| physical >> PAGE) } else { None };
         let frame = frame.filter(|&frame| frame == quick.frame).or_else(|| self.look(cpu, what, access));
         if let Some(frame) = frame.filter(|&frame| what.store && self.frames.version(frame) != 0) {
-            self.stored::<A>(cpu.index, frame, what);
+            self.stored(cpu, frame, what);
         }
     }
 
     /// A CPU has stored to a page table.
     #[cold]
-    fn stored<A: Arch>(&self, cpu: usize, frame: u64, what: Accessed) {
-        let change = Change { before: 0, after: 0, cpu, time: self.now(), by: what.by };
+    fn stored<A: Arch>(&self, cpu: &Cpu<A>, frame: u64, what: Accessed) {
+        let change = Change { before: 0, after: 0, cpu: cpu.index, time: self.now(), by: what.by };
         let first = frame << PAGE | what.address & 0xff8;
         let words = (what.bytes / 8).max(1);
         for word in 0..words {
@@ -262,6 +284,21 @@ impl Watch {
                 self.all.fetch_add(1, Ordering::AcqRel);
             }
         }
+        if cpu.begun.iter().any(|begun| begun.others) {
+            let entries = (0..words).map(|word| first + 8 * word);
+            let is_made = |&entry: &u64| self.ram.load(entry).is_some_and(|entry| A::meaning(entry) != 0);
+            lock(&self.shared[cpu.index].going).made.extend(entries.filter(is_made));
+        }
+    }
+
+    /// Whether another CPU has begun to drop a translation, and has not made its entry anew: a third, or the CPU itself,
+    /// may have done that before, with the frame that the CPU uses instead.
+    fn is_going(&self, cpu: usize, asid: u16, address: u64, shift: u32, cached: &Cached, entry: u64) -> bool {
+        self.shared.iter().enumerate().filter(|(other, _)| *other != cpu).any(|(_, shared)| {
+            let going = lock(&shared.going);
+            let is_named = |what: &Invalidation| what.names(asid, cached.global, shift, address);
+            going.what.iter().any(is_named) && !going.made.contains(&entry)
+        })
     }
 
     /// Walks the tables, and notes those that were not known.
@@ -316,7 +353,16 @@ impl Watch {
                 // It could not serve this store: the CPU has faulted, or walked anew for rights that it lacked.
                 outgrown = true;
             } else {
-                stale = Some((own, cached));
+                stale = Some((own, shift, cached));
+            }
+        }
+        if let Some((_, shift, cached)) = &stale {
+            if self.is_going(cpu.index, asid, what.address, *shift, cached, walk.last()) {
+                (outgrown, stale) = (true, None);
+            } else if self.shared[cpu.index].has_mail.load(Ordering::Acquire) {
+                // It was complete, but after the access began to be looked at.
+                self.read_mail(cpu);
+                return self.look(cpu, what, access);
             }
         }
         let dropped = cpu.dropped;
@@ -336,7 +382,7 @@ impl Watch {
             changed: self.tables.change(entry).map(changed),
             dropped,
         };
-        if let Some((other, cached)) = stale {
+        if let Some((other, _, cached)) = stale {
             lock(&self.report).found(find(Kind::StaleUse, other, Some(cached), cached.entry));
         }
         if outgrown || stale.is_some() {
@@ -353,6 +399,7 @@ impl Watch {
             let cached = Cached {
                 frame: translation.frame,
                 rights: translation.rights,
+                global: translation.global,
                 entry: walk.last(),
                 version,
                 since: now,

@@ -60,6 +60,8 @@ const TTBR1: usize = 32;
 const TCR: usize = 33;
 const SCTLR: usize = 34;
 const CPSR: usize = 35;
+const FAR: usize = 36;
+const ESR: usize = 37;
 
 /// A register of general use as an operand. The last number is zero.
 fn general(operands: &dyn Operands, number: u8) -> u64 {
@@ -119,6 +121,8 @@ pub enum Instruction {
         /// The register of general use.
         from: u8,
     },
+    /// MRS of `FAR_EL1`, as the handlers of faults begin with.
+    Fault,
     /// DSB of loads and stores.
     Barrier {
         /// Not of its own CPU alone.
@@ -343,6 +347,8 @@ impl Arch for Aarch64 {
         // QEMU has it under the name that it shares with AArch32's.
         "SCTLR|SCTLR_EL1",
         "cpsr",
+        "FAR_EL1",
+        "ESR_EL1",
     ];
 
     fn decode(bytes: &[u8]) -> Option<Instruction> {
@@ -371,6 +377,14 @@ impl Arch for Aarch64 {
             Instruction::Invalidate { scope, everywhere, from } => self
                 .dropped(scope, general(operands, from))
                 .map_or(Effect::Nothing, |what| Effect::Begins { what, everywhere }),
+            Instruction::Fault => {
+                let (address, syndrome) = (operands.register(FAR), operands.register(ESR));
+                if !lacks(syndrome) {
+                    return Effect::Nothing;
+                }
+                // Without a tag.
+                Effect::Lacks { address: extend(address, 55) }
+            }
             Instruction::Barrier { everywhere } => Effect::Completes { everywhere },
         }
     }
@@ -449,6 +463,13 @@ impl Arch for Aarch64 {
     }
 }
 
+/// Whether a syndrome is that of a fault of an instruction or an access whose entry was not valid or had no access flag:
+/// neither is cached, so the CPU has walked the tables and had no translation (sections D8.15 and D24.2.40).
+fn lacks(syndrome: u64) -> bool {
+    let (class, status) = (syndrome >> 26 & 0x3f, syndrome & 0x3f);
+    matches!(class, 0x20 | 0x21 | 0x24 | 0x25) && matches!(status, 0x04..=0x0b | 0x2b)
+}
+
 /// Reads an instruction (section C5).
 fn decode(word: u32) -> Option<Instruction> {
     let field = |shift: u32, bits: u32| word >> shift & ((1 << bits) - 1);
@@ -465,6 +486,8 @@ fn decode(word: u32) -> Option<Instruction> {
             };
             Some(Instruction::Load { to, from })
         }
+        // MRS of FAR_EL1.
+        0b1101_0101_0011_1 if (op1, crn, crm, op2) == (0, 6, 0, 0) => Some(Instruction::Fault),
         // SYS. The forms with nXS do the same to memory whose attribute XS is 0, as all cached memory has it.
         0b1101_0101_0000_1 if crn == 8 || crn == 9 => {
             let scope = tlbi(op1, crm, op2)?;

@@ -85,6 +85,16 @@ pub struct Invalidation {
 }
 
 impl Invalidation {
+    /// Whether a translation is among them: one of an ASID, or a global one, of a page with a size's power of two.
+    pub fn names(&self, asid: u16, global: bool, shift: u32, address: u64) -> bool {
+        let in_range = self.range.is_none_or(|(start, bytes)| {
+            let last = start.saturating_add(bytes.saturating_sub(1));
+            (start >> shift..=last >> shift).contains(&(address >> shift))
+        });
+        let of_set = if global { self.globals } else { self.asid.is_none_or(|own| own == asid) };
+        of_set && in_range && self.sizes >> shift & 1 != 0
+    }
+
     /// All translations.
     pub const EVERYTHING: Self = Self { asid: None, range: None, globals: true, sizes: u64::MAX };
 }
@@ -103,6 +113,11 @@ pub enum Effect {
         what: Invalidation,
         /// Of all CPUs.
         everywhere: bool,
+    },
+    /// Its CPU has walked the tables for an address, and found no translation: it has none cached.
+    Lacks {
+        /// The address.
+        address: u64,
     },
     /// It completes what its CPU has begun: of its own translations, and those of others only if `everywhere`.
     Completes {
