@@ -526,3 +526,349 @@ fn tlbi(op1: u32, crm: u32, op2: u32) -> Option<Scope> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Registers by their places. The others are zero.
+    struct Cpu<'a>(&'a [(usize, u64)]);
+
+    impl Operands for Cpu<'_> {
+        fn register(&self, index: usize) -> u64 {
+            assert!(index < Aarch64::REGISTERS.len());
+            self.0.iter().find(|register| register.0 == index).map_or(0, |register| register.1)
+        }
+
+        fn load(&self, _: u64) -> Option<u64> {
+            None
+        }
+    }
+
+    const EL1: u64 = 1 << 2;
+
+    /// 48 bits in 4 KiB granules, and ASIDs of 16 bits in TTBR1, as Linux has them.
+    const LINUX: u64 = 16 | 16 << 16 | 2 << 30 | TCR_A1 | TCR_AS | 1 << 37;
+
+    fn on(tcr: u64, low: u64, high: u64) -> Aarch64 {
+        Aarch64 { sctlr: SCTLR_M, tcr, ttbr: [low, high], level: 1 }
+    }
+
+    #[test]
+    fn instructions_are_read_as_an_assembler_writes_them() {
+        let everywhere = |everywhere| Some(Instruction::Barrier { everywhere });
+        let load = |to, from| Some(Instruction::Load { to, from });
+        let tlbi = |scope, everywhere, from| Some(Instruction::Invalidate { scope, everywhere, from });
+        let (address, range) = (|any| Scope::Address { any }, |any| Scope::Range { any });
+        let all = [
+            (0xd503_339f, everywhere(true)),               // dsb osh
+            (0xd503_379f, everywhere(false)),              // dsb nsh
+            (0xd503_3b9f, everywhere(true)),               // dsb ish
+            (0xd503_3f9f, everywhere(true)),               // dsb sy
+            (0xd503_389f, everywhere(true)),               // dsb #8, which is reserved
+            (0xd503_3a9f, None),                           // dsb ishst
+            (0xd503_399f, None),                           // dsb ishld
+            (0xd503_3e9f, None),                           // dsb st
+            (0xd503_309f, None),                           // ssbb
+            (0xd503_349f, None),                           // pssbb
+            (0xd503_323f, everywhere(true)),               // dsb oshnxs
+            (0xd503_363f, everywhere(false)),              // dsb nshnxs
+            (0xd503_3a3f, everywhere(true)),               // dsb ishnxs
+            (0xd503_3e3f, everywhere(true)),               // dsb synxs
+            (0xd503_3bbf, None),                           // dmb ish
+            (0xd503_3fdf, None),                           // isb
+            (0xd508_871f, tlbi(Scope::All, false, 31)),    // tlbi vmalle1
+            (0xd508_831f, tlbi(Scope::All, true, 31)),     // tlbi vmalle1is
+            (0xd508_811f, tlbi(Scope::All, true, 31)),     // tlbi vmalle1os
+            (0xd508_8723, tlbi(address(false), false, 3)), // tlbi vae1, x3
+            (0xd508_8323, tlbi(address(false), true, 3)),  // tlbi vae1is, x3
+            (0xd508_8123, tlbi(address(false), true, 3)),  // tlbi vae1os, x3
+            (0xd508_83be, tlbi(address(false), true, 30)), // tlbi vale1is, x30
+            (0xd508_8361, tlbi(address(true), true, 1)),   // tlbi vaae1is, x1
+            (0xd508_83ff, tlbi(address(true), true, 31)),  // tlbi vaale1is, xzr
+            (0xd508_8742, tlbi(Scope::Asid, false, 2)),    // tlbi aside1, x2
+            (0xd508_8342, tlbi(Scope::Asid, true, 2)),     // tlbi aside1is, x2
+            (0xd508_8142, tlbi(Scope::Asid, true, 2)),     // tlbi aside1os, x2
+            (0xd508_8624, tlbi(range(false), false, 4)),   // tlbi rvae1, x4
+            (0xd508_8224, tlbi(range(false), true, 4)),    // tlbi rvae1is, x4
+            (0xd508_8524, tlbi(range(false), true, 4)),    // tlbi rvae1os, x4
+            (0xd508_8264, tlbi(range(true), true, 4)),     // tlbi rvaae1is, x4
+            (0xd508_82a4, tlbi(range(false), true, 4)),    // tlbi rvale1is, x4
+            (0xd508_82e4, tlbi(range(true), true, 4)),     // tlbi rvaale1is, x4
+            (0xd50c_879f, tlbi(Scope::All, false, 31)),    // tlbi alle1
+            (0xd50c_839f, tlbi(Scope::All, true, 31)),     // tlbi alle1is
+            (0xd50c_819f, tlbi(Scope::All, true, 31)),     // tlbi alle1os
+            (0xd50c_87df, tlbi(Scope::All, false, 31)),    // tlbi vmalls12e1
+            (0xd50c_83df, tlbi(Scope::All, true, 31)),     // tlbi vmalls12e1is
+            (0xd50c_81df, tlbi(Scope::All, true, 31)),     // tlbi vmalls12e1os
+            (0xd508_9323, tlbi(address(false), true, 3)),  // tlbi vae1isnxs, x3
+            (0xd508_971f, tlbi(Scope::All, false, 31)),    // tlbi vmalle1nxs
+            (0xd50c_8023, None),                           // tlbi ipas2e1is, x3
+            (0xd50c_80c3, None),                           // tlbi ripas2le1is, x3
+            (0xd50c_8323, None),                           // tlbi vae2is, x3
+            (0xd50c_871f, None),                           // tlbi alle2
+            (0xd50e_8323, None),                           // tlbi vae3is, x3
+            (0xd518_1005, load(Control::Sctlr, 5)),        // msr sctlr_el1, x5
+            (0xd518_2006, load(Control::Ttbr(0), 6)),      // msr ttbr0_el1, x6
+            (0xd518_2027, load(Control::Ttbr(1), 7)),      // msr ttbr1_el1, x7
+            (0xd518_2048, load(Control::Tcr, 8)),          // msr tcr_el1, x8
+            (0xd518_101f, load(Control::Sctlr, 31)),       // msr sctlr_el1, xzr
+            (0xd538_1005, None),                           // mrs x5, sctlr_el1
+            (0xd518_1041, None),                           // msr cpacr_el1, x1
+            (0xd51d_1001, None),                           // msr sctlr_el12, x1
+            (0xd538_6003, Some(Instruction::Fault)),       // mrs x3, far_el1
+            (0xd65f_03c0, None),                           // ret
+        ];
+        for (word, expected) in all {
+            assert_eq!(decode(word), expected, "{word:x}");
+        }
+        assert_eq!(Aarch64::decode(&[0x9f, 0x37, 3, 0xd5]), everywhere(false));
+        assert_eq!(Aarch64::decode(&[0x9f, 0x37, 3]), None);
+    }
+
+    #[test]
+    fn a_written_register_has_the_operands_value_and_the_others_their_own() {
+        let mut cpu = Aarch64::default();
+        let registers = Cpu(&[(6, 0x7000), (TTBR0, 0x6000), (TTBR1, 0x5000), (SCTLR, 1), (CPSR, EL1)]);
+        let load = |to, from| Instruction::Load { to, from };
+        assert_eq!(cpu.execute(load(Control::Ttbr(0), 6), &registers), Effect::Nothing);
+        assert!(cpu.translates());
+        assert_eq!(cpu.ttbr, [0x7000, 0x5000]);
+        assert_eq!(cpu.execute(load(Control::Tcr, 31), &registers), Effect::Nothing);
+        assert_eq!((cpu.tcr, cpu.ttbr), (0, [0x6000, 0x5000]));
+        cpu.execute(load(Control::Sctlr, 31), &registers);
+        assert!(!cpu.translates());
+        // At EL2 the names are those of other registers.
+        cpu.read(&Cpu(&[(SCTLR, 1), (CPSR, 2 << 2)]));
+        assert!(!cpu.translates());
+    }
+
+    #[test]
+    fn the_asid_is_in_the_register_that_is_chosen() {
+        let (low, high) = (0x1234 << 48 | 0x1000, 0xabcd << 48 | 0x2000);
+        let of = |tcr| on(tcr, low, high).asid(0);
+        assert_eq!([0, TCR_A1, TCR_AS, TCR_A1 | TCR_AS].map(of), [0x34, 0xcd, 0x1234, 0xabcd]);
+    }
+
+    #[test]
+    fn each_tlbi_drops_what_it_names() {
+        let cpu = on(LINUX, 0, 0);
+        let everything = Invalidation::EVERYTHING;
+        let asid = Some(0x105);
+        let operand = 0x105 << 48 | 0x1234;
+        let page = Some((0x0123_4000, 1));
+        for (scope, expected) in [
+            (Scope::All, everything),
+            (Scope::Asid, Invalidation { asid, globals: false, ..everything }),
+            (Scope::Address { any: false }, Invalidation { asid, range: page, ..everything }),
+            (Scope::Address { any: true }, Invalidation { range: page, ..everything }),
+        ] {
+            assert_eq!(cpu.dropped(scope, operand), Some(expected));
+        }
+        // The upper half, and ASIDs of 8 bits.
+        let upper = 0x0805 << 48 | (0xffff_8000_1234_5000 & ((1 << 56) - 1)) >> 12;
+        let dropped = on(LINUX & !TCR_AS, 0, 0).dropped(Scope::Address { any: false }, upper);
+        let expected = Invalidation { asid: Some(5), range: Some((0xffff_8000_1234_5000, 1)), ..everything };
+        assert_eq!(dropped, Some(expected));
+    }
+
+    #[test]
+    fn a_level_leaves_pages_of_its_size() {
+        let sizes = |tcr, level: u64| {
+            on(tcr, 0, 0).dropped(Scope::Address { any: true }, level << 44).expect("an address").sizes
+        };
+        for (level, shift) in [(0b0111, 12), (0b0110, 21), (0b0101, 30), (0b1011, 14), (0b1010, 25)] {
+            assert_eq!(sizes(LINUX, level), 1 << shift);
+        }
+        for (level, shift) in [(0b1111, 16), (0b1110, 29), (0b1101, 42)] {
+            assert_eq!(sizes(LINUX, level), 1 << shift);
+        }
+        // No hints, but for 52-bit addresses.
+        for (level, shift) in [(0b0100, 39), (0b1001, 36)] {
+            assert_eq!((sizes(LINUX, level), sizes(LINUX | TCR_DS, level)), (u64::MAX, 1 << shift));
+        }
+        assert!([0b0000, 0b0011, 0b1100].iter().all(|&level| sizes(LINUX, level) == u64::MAX));
+    }
+
+    #[test]
+    fn ranges_have_a_scale_and_a_granule() {
+        let of = |tcr, granule: u64, level: u64, number: u64, scale: u64, base: u64| {
+            let operand = 7 << 48 | granule << 46 | scale << 44 | number << 39 | level << 37 | base;
+            on(tcr, 0, 0).dropped(Scope::Range { any: false }, operand)
+        };
+        let small = 1 << 12 | 1 << 21 | 1 << 30 | 1 << 39;
+        let whole = Invalidation { asid: Some(7), range: None, globals: true, sizes: small };
+        let range = |start, bytes| Some(Invalidation { range: Some((start, bytes)), ..whole });
+        assert_eq!(of(LINUX, 1, 0, 0, 0, 0x400), range(0x40_0000, 2 << 12));
+        assert_eq!(of(LINUX, 1, 0, 31, 3, 0), range(0, 32 << 28));
+        assert_eq!(of(LINUX, 1, 0, 2, 1, 0x400), range(0x40_0000, 3 << 18));
+        let upper = (0xffff_8000_0040_0000_u64 >> 12) & ((1 << 37) - 1);
+        assert_eq!(of(LINUX, 1, 0, 0, 0, upper), range(0xffff_8000_0040_0000, 2 << 12));
+        // Of one level, which an address must fit.
+        let large = Invalidation { range: Some((0x40_0000, 2 << 12)), sizes: 1 << 21, ..whole };
+        assert_eq!(of(LINUX, 1, 2, 0, 0, 0x400), Some(large));
+        assert_eq!(of(LINUX, 1, 2, 0, 0, 0x401), None);
+        // In units of other granules, or of 64 KiB with 52-bit addresses.
+        let sizes = 1 << 16 | 1 << 29 | 1 << 42 | 1 << 55;
+        let of_64k = Invalidation { range: Some((0x40_0000, 2 << 16)), sizes, ..whole };
+        assert_eq!(of(LINUX, 3, 0, 0, 0, 0x40), Some(of_64k));
+        assert_eq!(of(LINUX | TCR_DS, 1, 0, 0, 0, 0x40), range(0x40_0000, 2 << 12));
+        // A granule is not optional.
+        assert_eq!(of(LINUX, 0, 0, 0, 0, 0x400), None);
+    }
+
+    #[test]
+    fn tlbis_begin_what_barriers_complete() {
+        let mut cpu = on(LINUX, 0, 0);
+        let tlbi = decode(0xd508_831f).expect("tlbi vmalle1is");
+        let begins = Effect::Begins { what: Invalidation::EVERYTHING, everywhere: true };
+        assert_eq!(cpu.execute(tlbi, &Cpu(&[])), begins);
+        let dsb = decode(0xd503_379f).expect("dsb nsh");
+        assert_eq!(cpu.execute(dsb, &Cpu(&[])), Effect::Completes { everywhere: false });
+    }
+
+    #[test]
+    fn only_a_walk_that_found_nothing_says_that_nothing_is_cached() {
+        let effect = |syndrome| {
+            let registers = [(FAR, 0x5a00_7000_1234_5678), (ESR, syndrome)];
+            on(LINUX, 0, 0).execute(Instruction::Fault, &Cpu(&registers))
+        };
+        let lacks = Effect::Lacks { address: 0x7000_1234_5678 };
+        // Of a program's or the kernel's access or instruction: translation, level 3 and 0, and access flag.
+        for syndrome in [0x24 << 26 | 7, 0x25 << 26 | 0x44, 0x20 << 26 | 7, 0x21 << 26 | 0xb] {
+            assert_eq!(effect(syndrome), lacks, "{syndrome:x}");
+        }
+        // Permission, alignment, a system call.
+        for syndrome in [0x24 << 26 | 0xf, 0x25 << 26 | 0x21, 0x15 << 26 | 7] {
+            assert_eq!(effect(syndrome), Effect::Nothing, "{syndrome:x}");
+        }
+    }
+
+    /// Walks tables of the given entries.
+    fn walk(cpu: &Aarch64, address: u64, entries: &[(u64, u64)]) -> Option<Walk> {
+        let entry = |at| entries.iter().find(|entry| entry.0 == at).map_or(0, |entry| entry.1);
+        cpu.walk(address, &|at| Some(entry(at)))
+    }
+
+    /// The frame, the size and the number of entries.
+    fn found(cpu: &Aarch64, address: u64, entries: &[(u64, u64)]) -> Option<(u64, u32, usize)> {
+        let walk = walk(cpu, address, entries)?;
+        let translation = walk.translation?;
+        Some((translation.frame, translation.shift, walk.len))
+    }
+
+    #[test]
+    fn granules_of_4_kib_have_pages_of_three_sizes() {
+        let cpu = on(LINUX, 1, 5 << 48 | 0x4000_8000);
+        let entries = [
+            (0x0, 0x1000 | 3),
+            (0x1000, 0x2000 | 3),
+            (0x1008, 0x4000_0000 | 1),
+            (0x2000, 0x3000 | 3),
+            (0x2008, 0x20_0000 | 1),
+            (0x3000, 0x9000 | 3),
+            (0x3008, 0x9000 | 1),
+            (0x8, 0x4000_0000 | 1),
+            (0x4000_8800, 0x4000_9000 | 3),
+            (0x4000_9000, 0x8000_0000 | 1),
+        ];
+        assert_eq!(found(&cpu, 0x123, &entries), Some((9, 12, 4)));
+        assert_eq!(found(&cpu, 0x20_1000, &entries), Some((0x200, 21, 3)));
+        assert_eq!(found(&cpu, 0x4000_1000, &entries), Some((0x40000, 30, 2)));
+        assert_eq!(found(&cpu, 0xffff_8000_0000_1000, &entries), Some((0x80000, 30, 2)));
+        // A block at the last level, one of 512 GiB, and an entry that is not valid: entries were read.
+        for (address, len) in [(0x1000, 4), (1 << 39, 1), (1 << 40, 1)] {
+            let walk = walk(&cpu, address, &entries).expect("tables");
+            assert_eq!((walk.translation, walk.len, walk.levels), (None, len, 4));
+        }
+    }
+
+    #[test]
+    fn other_granules_and_addresses_have_other_levels() {
+        // 16 KiB, 47 bits: three levels with full tables, at the third 2048 entries.
+        let cpu = on(17 | 2 << 14, 0x1_0000, 0);
+        let entries = [
+            (0x1_0008, 0x1_4000 | 3),
+            (0x1_4010, 0x1_8000 | 3),
+            (0x1_8018, 0x4_c000 | 3),
+            (0x1_4018, 0x600_0001),
+        ];
+        let address = 1 << 36 | 2 << 25 | 3 << 14;
+        assert_eq!(found(&cpu, address, &entries), Some((0x4c, 14, 3)));
+        assert_eq!(found(&cpu, 1 << 36 | 3 << 25, &entries), Some((0x6000, 25, 2)));
+        // 64 KiB in the upper half, 52 bits, with an address of more than 48.
+        let cpu = on(12 << 16 | 3 << 30 | 6 << 32, 0, 0x10_0000 | 1 << 2);
+        let entries =
+            [(0x1_0000_0010_0000, 0x20_0003), (0x20_0000, 0x30_2003), (0x2_0000_0030_0008, 0x40_3003)];
+        assert_eq!(found(&cpu, 0xfff0_0000_0001_0000, &entries), Some((0x30_0000_0400, 16, 3)));
+        // 4 KiB with 52 bits: five levels.
+        let cpu = on(12 | TCR_DS, 0x1000 | 2 << 2, 0);
+        let entries = [
+            (0x2_0000_0000_1008, 0x2003 | 1 << 8),
+            (0x4_0000_0000_2000, 0x3003),
+            (0x3000, 0x4003),
+            (0x4000, 0x5003),
+            (0x5000, 0x2_0000_0000_6003 | 2 << 8),
+            (0x4_0000_0000_2008, 3 << 39 | 1),
+        ];
+        assert_eq!(found(&cpu, 1 << 48, &entries), Some((0xa_0000_0000_6000 >> 12, 12, 5)));
+        assert_eq!(found(&cpu, 1 << 48 | 1 << 39, &entries), Some((3 << 27, 39, 2)));
+        // 33 bits: the first table has 8 entries.
+        let cpu = on(31, 0x1040, 0);
+        assert_eq!(found(&cpu, 7 << 30, &[(0x1078, 0x4000_0001)]), Some((0x40000, 30, 1)));
+    }
+
+    #[test]
+    fn tables_take_rights_away() {
+        let rights = |tcr, table: u64, page: u64| {
+            let entries = [(0x0, 0x1000 | 3 | table), (0x1000, 0x4000_0001 | page)];
+            let walk = walk(&on(tcr, 0, 0), 0, &entries);
+            let translation = walk.and_then(|walk| walk.translation).expect("a block");
+            (translation.rights, translation.global)
+        };
+        let all = Rights { store: true, user: true, execute: true };
+        assert_eq!(rights(LINUX, 0, USER), (all, true));
+        assert_eq!(rights(LINUX, 0, USER | NOT_GLOBAL), (all, false));
+        assert_eq!(rights(LINUX, 0, READ_ONLY).0, Rights { store: false, user: false, ..all });
+        let none = NO_USER_EXECUTE | NO_KERNEL_EXECUTE;
+        assert_eq!(rights(LINUX, 0, USER | none).0, Rights { execute: false, ..all });
+        assert_eq!(rights(LINUX, 0, USER | NO_USER_EXECUTE).0, all);
+        let table = TABLE_NO_KERNEL_EXECUTE | TABLE_NO_USER | TABLE_READ_ONLY;
+        let less = Rights { store: false, user: false, execute: false };
+        assert_eq!(rights(LINUX, table, USER | NO_USER_EXECUTE).0, less);
+        // Unless that is off.
+        assert_eq!(rights(LINUX | 1 << 41, table, USER | NO_USER_EXECUTE).0, all);
+    }
+
+    #[test]
+    fn what_is_off_or_unknown_is_not_walked() {
+        let none = |cpu: Aarch64, address| walk(&cpu, address, &[]).is_none();
+        let cpu = on(LINUX, 0x1000, 0x2000);
+        assert!(!none(cpu, 0) && !none(cpu, u64::MAX));
+        assert!(none(Aarch64 { sctlr: 0, ..cpu }, 0) && none(Aarch64 { level: 2, ..cpu }, 0));
+        // Between the halves, and beyond.
+        assert!(none(cpu, 1 << 48) && none(cpu, 0xfffe << 48) && none(cpu, 1 << 55));
+        // With a tag where there are tags.
+        assert!(!none(cpu, 0x5a << 56) && none(cpu, 0x5aff_ffff << 32));
+        assert!(none(on(LINUX | 1 << 7, 0, 0), 0) && !none(on(LINUX | 1 << 7, 0, 0), u64::MAX));
+        assert!(none(on(LINUX | 1 << 23, 0, 0), u64::MAX));
+        assert!(none(on(LINUX - 1, 0, 0), 0) && none(on(LINUX | 0x3f, 0, 0), 0));
+        assert!(none(on(LINUX & !(3 << 30), 0, 0), u64::MAX) && none(on(LINUX | 3 << 14, 0, 0), 0));
+    }
+
+    #[test]
+    fn only_narrower_entries_need_a_flush() {
+        let page = 0x9000 | 3 | USER | READ_ONLY | NO_KERNEL_EXECUTE;
+        let used = 1 << 10;
+        assert_eq!((Aarch64::meaning(page | used), Aarch64::meaning(page & !1)), (Aarch64::meaning(page), 0));
+        for after in [page & !1, page ^ 0x1000, page & !USER, page | NO_USER_EXECUTE] {
+            assert!(Aarch64::narrows(page, after), "{after:x}");
+        }
+        for after in [page | used, page & !READ_ONLY, page & !NO_KERNEL_EXECUTE, page | DIRTY_MANAGED] {
+            assert!(!Aarch64::narrows(page, after), "{after:x}");
+        }
+        assert!(Aarch64::narrows(page & !READ_ONLY, page) && Aarch64::narrows(page | DIRTY_MANAGED, page));
+        assert!(!Aarch64::narrows(0, page));
+        assert_eq!([0x5000, 0x5001, 0x5003].map(Aarch64::table), [None, None, Some(0x5000)]);
+    }
+}
