@@ -1,4 +1,4 @@
-//! AArch64: the EL1&0 translation regime with its first stage alone (Arm Architecture Reference Manual, DDI 0487,
+//! `AArch64`: the EL1&0 translation regime with its first stage alone (Arm Architecture Reference Manual, DDI 0487,
 //! chapter D8), as a kernel at EL1 has it.
 //!
 //! An address is taken to be physical after the first stage, so a hypervisor's guests are not known here, nor is a kernel
@@ -192,8 +192,12 @@ fn granule_named(bits: u64) -> Option<u32> {
 
 /// Copies a bit of an address to all above it.
 fn extend(address: u64, bit: u32) -> u64 {
-    let above = 63 - bit;
-    ((address << above) as i64 >> above) as u64
+    let above = !0 << bit;
+    if address & 1 << bit == 0 {
+        address & !above
+    } else {
+        address | above
+    }
 }
 
 impl Aarch64 {
@@ -291,7 +295,7 @@ impl Aarch64 {
                 // No level means each.
                 let all = (0..4).fold(0, |sizes, above| sizes | 1 << shift(granule, above));
                 let named = if level == 0 { u64::MAX } else { self.sizes(granule, level) };
-                if named != u64::MAX && start % named != 0 {
+                if named != u64::MAX && !start.is_multiple_of(named) {
                     // The range is not known then.
                     return None;
                 }
@@ -477,7 +481,7 @@ fn decode(word: u32) -> Option<Instruction> {
     let (op1, crn, crm, op2) = (field(16, 3), field(12, 4), field(8, 4), field(5, 3));
     match word >> 19 {
         // MSR of a register with op0 = 3.
-        0b1101_0101_0001_1 => {
+        0b1_1010_1010_0011 => {
             let to = match (op1, crn, crm, op2) {
                 (0, 1, 0, 0) => Control::Sctlr,
                 (0, 2, 0, half @ (0 | 1)) => Control::Ttbr(half as u8),
@@ -487,15 +491,15 @@ fn decode(word: u32) -> Option<Instruction> {
             Some(Instruction::Load { to, from })
         }
         // MRS of FAR_EL1.
-        0b1101_0101_0011_1 if (op1, crn, crm, op2) == (0, 6, 0, 0) => Some(Instruction::Fault),
+        0b1_1010_1010_0111 if (op1, crn, crm, op2) == (0, 6, 0, 0) => Some(Instruction::Fault),
         // SYS. The forms with nXS do the same to memory whose attribute XS is 0, as all cached memory has it.
-        0b1101_0101_0000_1 if crn == 8 || crn == 9 => {
+        0b1_1010_1010_0001 if crn == 8 || crn == 9 => {
             let scope = tlbi(op1, crm, op2)?;
             // 1 and 5: outer shareable, 2 and 3: inner shareable, 6 and 7: of the own CPU.
             Some(Instruction::Invalidate { scope, everywhere: crm < 6, from })
         }
         // Barriers.
-        0b1101_0101_0000_0 if (op1, crn, from) == (3, 3, 31) => {
+        0b1_1010_1010_0000 if (op1, crn, from) == (3, 3, 31) => {
             match (op2, crm) {
                 // SSBB and PSSBB.
                 (4, 0 | 4) => return None,
@@ -786,7 +790,7 @@ mod tests {
     #[test]
     fn other_granules_and_addresses_have_other_levels() {
         // 16 KiB, 47 bits: three levels with full tables, at the third 2048 entries.
-        let cpu = on(17 | 2 << 14, 0x1_0000, 0);
+        let cpu = on(0x11 | 2 << 14, 0x1_0000, 0);
         let entries = [
             (0x1_0008, 0x1_4000 | 3),
             (0x1_4010, 0x1_8000 | 3),
@@ -802,7 +806,7 @@ mod tests {
             [(0x1_0000_0010_0000, 0x20_0003), (0x20_0000, 0x30_2003), (0x2_0000_0030_0008, 0x40_3003)];
         assert_eq!(found(&cpu, 0xfff0_0000_0001_0000, &entries), Some((0x30_0000_0400, 16, 3)));
         // 4 KiB with 52 bits: five levels.
-        let cpu = on(12 | TCR_DS, 0x1000 | 2 << 2, 0);
+        let cpu = on(0xc | TCR_DS, 0x1000 | 2 << 2, 0);
         let entries = [
             (0x2_0000_0000_1008, 0x2003 | 1 << 8),
             (0x4_0000_0000_2000, 0x3003),
