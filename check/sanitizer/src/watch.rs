@@ -71,9 +71,9 @@ impl<A: Arch> Cpu<A> {
         self.is_known
     }
 
-    /// It has no translation of an address.
-    fn lacks(&mut self, address: u64) {
-        self.tlb.remove(self.arch.asid(address), address);
+    /// It has no translation of an address under an ASID.
+    fn lacks(&mut self, asid: u16, address: u64) {
+        self.tlb.remove(asid, address);
         self.quick[(address >> PAGE) as usize % QUICK].page = u64::MAX;
     }
 
@@ -190,7 +190,7 @@ impl Watch {
                     lock(&self.shared[cpu.index].going).what.push(what);
                 }
             }
-            Effect::Lacks { address } => cpu.lacks(address),
+            Effect::Lacks { address, asids } => asids.iter().for_each(|&asid| cpu.lacks(asid, address)),
             Effect::Completes { everywhere } => {
                 let place = place(cpu.index);
                 for begun in std::mem::take(&mut cpu.begun) {
@@ -505,7 +505,7 @@ mod tests {
                 cached,
             );
         }
-        cpu.lacks(0x1008);
+        cpu.lacks(0, 0x1008);
         assert_eq!((cpu.tlb.find(0, 0).count(), cpu.tlb.find(0, 0x1000).count()), (1, 0));
     }
 }

@@ -21,6 +21,8 @@ pub struct Aarch64 {
     ttbr: [u64; 2],
     /// The exception level at which these were written.
     level: u8,
+    /// The ASID before the one that it has.
+    last_asid: u16,
 }
 
 /// In SCTLR: addresses are translated.
@@ -362,7 +364,7 @@ impl Arch for Aarch64 {
     fn read(&mut self, operands: &dyn Operands) {
         let [sctlr, tcr, low, high, cpsr] =
             [SCTLR, TCR, TTBR0, TTBR1, CPSR].map(|index| operands.register(index));
-        *self = Self { sctlr, tcr, ttbr: [low, high], level: (cpsr >> 2 & 3) as u8 };
+        *self = Self { sctlr, tcr, ttbr: [low, high], level: (cpsr >> 2 & 3) as u8, ..*self };
     }
 
     fn execute(&mut self, instruction: Instruction, operands: &dyn Operands) -> Effect {
@@ -370,11 +372,15 @@ impl Arch for Aarch64 {
             Instruction::Load { to, from } => {
                 // A CPU that was off has other values than it had.
                 self.read(operands);
+                let asid = self.own_asid();
                 let value = general(operands, from);
                 match to {
                     Control::Sctlr => self.sctlr = value,
                     Control::Tcr => self.tcr = value,
                     Control::Ttbr(half) => self.ttbr[usize::from(half)] = value,
+                }
+                if asid != self.own_asid() {
+                    self.last_asid = asid;
                 }
                 Effect::Nothing
             }
@@ -386,8 +392,12 @@ impl Arch for Aarch64 {
                 if !lacks(syndrome) {
                     return Effect::Nothing;
                 }
+                let own = self.own_asid();
+                // On its way from a program the kernel may have changed to an ASID of its own.
+                let of_program = matches!(syndrome >> 26 & 0x3f, 0x20 | 0x24);
+                let asids = [own, if of_program { self.last_asid } else { own }];
                 // Without a tag.
-                Effect::Lacks { address: extend(address, 55) }
+                Effect::Lacks { address: extend(address, 55), asids }
             }
             Instruction::Barrier { everywhere } => Effect::Completes { everywhere },
         }
@@ -555,7 +565,7 @@ mod tests {
     const LINUX: u64 = 16 | 16 << 16 | 2 << 30 | TCR_A1 | TCR_AS | 1 << 37;
 
     fn on(tcr: u64, low: u64, high: u64) -> Aarch64 {
-        Aarch64 { sctlr: SCTLR_M, tcr, ttbr: [low, high], level: 1 }
+        Aarch64 { sctlr: SCTLR_M, tcr, ttbr: [low, high], level: 1, last_asid: 0 }
     }
 
     #[test]
@@ -638,6 +648,9 @@ mod tests {
         assert_eq!(cpu.execute(load(Control::Ttbr(0), 6), &registers), Effect::Nothing);
         assert!(cpu.translates());
         assert_eq!(cpu.ttbr, [0x7000, 0x5000]);
+        let high = Cpu(&[(6, 9 << 48), (TCR, LINUX), (TTBR1, 5 << 48), (SCTLR, 1), (CPSR, EL1)]);
+        cpu.execute(load(Control::Ttbr(1), 6), &high);
+        assert_eq!((cpu.asid(0), cpu.last_asid), (9, 5));
         assert_eq!(cpu.execute(load(Control::Tcr, 31), &registers), Effect::Nothing);
         assert_eq!((cpu.tcr, cpu.ttbr), (0, [0x6000, 0x5000]));
         cpu.execute(load(Control::Sctlr, 31), &registers);
@@ -735,12 +748,16 @@ mod tests {
     fn only_a_walk_that_found_nothing_says_that_nothing_is_cached() {
         let effect = |syndrome| {
             let registers = [(FAR, 0x5a00_7000_1234_5678), (ESR, syndrome)];
-            on(LINUX, 0, 0).execute(Instruction::Fault, &Cpu(&registers))
+            let cpu = Aarch64 { last_asid: 3, ..on(LINUX, 0, 2 << 48) };
+            { cpu }.execute(Instruction::Fault, &Cpu(&registers))
         };
-        let lacks = Effect::Lacks { address: 0x7000_1234_5678 };
+        let lacks = |asids| Effect::Lacks { address: 0x7000_1234_5678, asids };
         // Of a program's or the kernel's access or instruction: translation, level 3 and 0, and access flag.
-        for syndrome in [0x24 << 26 | 7, 0x25 << 26 | 0x44, 0x20 << 26 | 7, 0x21 << 26 | 0xb] {
-            assert_eq!(effect(syndrome), lacks, "{syndrome:x}");
+        for syndrome in [0x24 << 26 | 7, 0x20 << 26 | 0xb] {
+            assert_eq!(effect(syndrome), lacks([2, 3]), "{syndrome:x}");
+        }
+        for syndrome in [0x25 << 26 | 0x44, 0x21 << 26 | 0xb] {
+            assert_eq!(effect(syndrome), lacks([2, 2]), "{syndrome:x}");
         }
         // Permission, alignment, a system call.
         for syndrome in [0x24 << 26 | 0xf, 0x25 << 26 | 0x21, 0x15 << 26 | 7] {

@@ -118,6 +118,8 @@ pub enum Effect {
     Lacks {
         /// The address.
         address: u64,
+        /// The ASIDs under which it may have walked.
+        asids: [u16; 2],
     },
     /// It completes what its CPU has begun: of its own translations, and those of others only if `everywhere`.
     Completes {
