@@ -23,6 +23,8 @@ pub struct Aarch64 {
     level: u8,
     /// The ASID before the one that it has.
     last_asid: u16,
+    /// Whether TLBIs of an address have a hint of its level (`FEAT_TTL`). `None`: the CPU was not asked yet.
+    hints: Option<bool>,
 }
 
 /// In SCTLR: addresses are translated.
@@ -64,6 +66,7 @@ const SCTLR: usize = 34;
 const CPSR: usize = 35;
 const FAR: usize = 36;
 const ESR: usize = 37;
+const FEATURES: usize = 38;
 
 /// A register of general use as an operand. The last number is zero.
 fn general(operands: &dyn Operands, number: u8) -> u64 {
@@ -281,7 +284,8 @@ impl Aarch64 {
             Scope::All => everything,
             Scope::Asid => Invalidation { asid, globals: false, ..everything },
             Scope::Address { any } => {
-                let level = operand >> 44 & 0xf;
+                // Other CPUs ignore these bits.
+                let level = if self.hints == Some(true) { operand >> 44 & 0xf } else { 0 };
                 let sizes =
                     granule_named(level >> 2).map_or(u64::MAX, |granule| self.sizes(granule, level & 3));
                 let range = Some((extend(operand << PAGE, 55) >> PAGE << PAGE, 1));
@@ -355,6 +359,7 @@ impl Arch for Aarch64 {
         "cpsr",
         "FAR_EL1",
         "ESR_EL1",
+        "ID_AA64MMFR2_EL1",
     ];
 
     fn decode(bytes: &[u8]) -> Option<Instruction> {
@@ -364,7 +369,8 @@ impl Arch for Aarch64 {
     fn read(&mut self, operands: &dyn Operands) {
         let [sctlr, tcr, low, high, cpsr] =
             [SCTLR, TCR, TTBR0, TTBR1, CPSR].map(|index| operands.register(index));
-        *self = Self { sctlr, tcr, ttbr: [low, high], level: (cpsr >> 2 & 3) as u8, ..*self };
+        let hints = self.hints.or_else(|| Some(operands.register(FEATURES) >> 48 & 0xf != 0));
+        *self = Self { sctlr, tcr, ttbr: [low, high], level: (cpsr >> 2 & 3) as u8, hints, ..*self };
     }
 
     fn execute(&mut self, instruction: Instruction, operands: &dyn Operands) -> Effect {
@@ -565,7 +571,7 @@ mod tests {
     const LINUX: u64 = 16 | 16 << 16 | 2 << 30 | TCR_A1 | TCR_AS | 1 << 37;
 
     fn on(tcr: u64, low: u64, high: u64) -> Aarch64 {
-        Aarch64 { sctlr: SCTLR_M, tcr, ttbr: [low, high], level: 1, last_asid: 0 }
+        Aarch64 { sctlr: SCTLR_M, tcr, ttbr: [low, high], level: 1, last_asid: 0, hints: Some(true) }
     }
 
     #[test]
@@ -654,7 +660,7 @@ mod tests {
         assert_eq!(cpu.execute(load(Control::Tcr, 31), &registers), Effect::Nothing);
         assert_eq!((cpu.tcr, cpu.ttbr), (0, [0x6000, 0x5000]));
         cpu.execute(load(Control::Sctlr, 31), &registers);
-        assert!(!cpu.translates());
+        assert!(!cpu.translates() && cpu.hints == Some(false));
         // At EL2 the names are those of other registers.
         cpu.read(&Cpu(&[(SCTLR, 1), (CPSR, 2 << 2)]));
         assert!(!cpu.translates());
@@ -700,6 +706,9 @@ mod tests {
         for (level, shift) in [(0b1111, 16), (0b1110, 29), (0b1101, 42)] {
             assert_eq!(sizes(LINUX, level), 1 << shift);
         }
+        let without = Aarch64 { hints: Some(false), ..on(LINUX, 0, 0) };
+        let dropped = without.dropped(Scope::Address { any: true }, 0xf << 44);
+        assert_eq!(dropped.map(|dropped| dropped.sizes), Some(u64::MAX));
         // No hints, but for 52-bit addresses.
         for (level, shift) in [(0b0100, 39), (0b1001, 36)] {
             assert_eq!((sizes(LINUX, level), sizes(LINUX | TCR_DS, level)), (u64::MAX, 1 << shift));
