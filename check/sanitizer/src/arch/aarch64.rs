@@ -319,47 +319,12 @@ impl Aarch64 {
 impl Arch for Aarch64 {
     type Instruction = Instruction;
 
+    // QEMU has SCTLR under the name that it shares with that of AArch32.
+    #[rustfmt::skip] // A line for each would be long.
     const REGISTERS: &'static [&'static str] = &[
-        "x0",
-        "x1",
-        "x2",
-        "x3",
-        "x4",
-        "x5",
-        "x6",
-        "x7",
-        "x8",
-        "x9",
-        "x10",
-        "x11",
-        "x12",
-        "x13",
-        "x14",
-        "x15",
-        "x16",
-        "x17",
-        "x18",
-        "x19",
-        "x20",
-        "x21",
-        "x22",
-        "x23",
-        "x24",
-        "x25",
-        "x26",
-        "x27",
-        "x28",
-        "x29",
-        "x30",
-        "TTBR0_EL1",
-        "TTBR1_EL1",
-        "TCR_EL1",
-        // QEMU has it under the name that it shares with AArch32's.
-        "SCTLR|SCTLR_EL1",
-        "cpsr",
-        "FAR_EL1",
-        "ESR_EL1",
-        "ID_AA64MMFR2_EL1",
+        "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15",
+        "x16", "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30",
+        "TTBR0_EL1", "TTBR1_EL1", "TCR_EL1", "SCTLR|SCTLR_EL1", "cpsr", "FAR_EL1", "ESR_EL1", "ID_AA64MMFR2_EL1",
     ];
 
     fn decode(bytes: &[u8]) -> Option<Instruction> {
@@ -706,6 +671,11 @@ mod tests {
         for (level, shift) in [(0b1111, 16), (0b1110, 29), (0b1101, 42)] {
             assert_eq!(sizes(LINUX, level), 1 << shift);
         }
+        // The address of the upper half, whose high bits were left where the hint is: of a page of 64 KiB.
+        let shifted = 0xffff_ffff_ffe0_4000 >> 12;
+        let dropped = on(LINUX, 0, 0).dropped(Scope::Address { any: true }, shifted);
+        let range = Some((0xffff_ffff_ffe0_4000, 1));
+        assert_eq!(dropped, Some(Invalidation { range, sizes: 1 << 16, ..Invalidation::EVERYTHING }));
         let without = Aarch64 { hints: Some(false), ..on(LINUX, 0, 0) };
         let dropped = without.dropped(Scope::Address { any: true }, 0xf << 44);
         assert_eq!(dropped.map(|dropped| dropped.sizes), Some(u64::MAX));
