@@ -111,8 +111,12 @@ fn kernels() -> String {
     let mut text = String::new();
     for (name, linux) in KERNELS {
         let _ = writeln!(text, "{name}");
-        for (what, version, source) in linux.changes() {
-            let line = format!("{what} ({version}: {source})");
+        let change = |(what, version, source)| format!("{what} ({version}: {source})");
+        let mut changes: Vec<String> = linux.changes().map(change).collect();
+        if changes.is_empty() {
+            changes.push("nothing for TLBs or these locks".to_owned());
+        }
+        for line in changes {
             let _ = writeln!(text, "{}", indented(&line, "  ", "    "));
         }
     }

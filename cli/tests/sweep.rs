@@ -4,9 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use ceasefire_experiments::Host;
+use ceasefire_studies::Study;
 use serde_json::Value;
 
-use crate::common::{command, json, printed, refusal, refused, Folder};
+use crate::common::{command, json, printed, refusal, refused, results, Folder};
 
 /// A study of 24 short runs.
 const STUDY: &str = r#"
@@ -108,6 +110,34 @@ fn wrong_studies_and_folders_are_refused_in_one_line() {
         let message = refusal(command().current_dir(folder.path()).arg("sweep").args(arguments));
         for part in parts {
             assert!(message.contains(part), "{part} in the answer to {arguments:?}: {message}");
+        }
+    }
+}
+
+#[test]
+fn the_command_of_a_row_repeats_its_run() {
+    let of = |parameters: &str| {
+        let text = format!(
+            "experiments = ['tlb-flush2']\nmachines = ['milan-72']\nmechanisms = ['batched']\n[parameters]\n\
+             scale = 0.0002\n{parameters}"
+        );
+        let study = Study::from_text("study.toml", &text, Path::new("")).expect("a valid study");
+        study.point(0).run(&Host::new(), || true).expect("it is not stopped")
+    };
+    for (parameters, end) in [
+        ("threads = 4\nkernel = '6.13'", "--threads 4 --kernel 6.13 --set lru_drain=eager"),
+        ("cpus = 4", "--cpus 4 --threads 4 --kernel 6.13 --set lru_drain=eager"),
+        ("cpus = 4\nthreads = 3\nkernel = '6.18'", "--threads 3 --kernel 6.18 --set lru_drain=batched"),
+        ("cpus = 4\nlru_drain = 'batched'", "--set lru_drain=batched --threads 4 --kernel 6.13"),
+    ] {
+        let row = of(parameters);
+        assert!(row.command.ends_with(end), "{}", row.command);
+        let words: Vec<&str> = row.command.split(' ').skip(2).collect();
+        let again = results(&words);
+        assert_eq!(again.len(), 1, "{}", row.command);
+        for name in ["elapsed_s", "operations", "interrupts", "lock_wait_s"] {
+            let figure = row.figures.iter().find(|(known, _)| known == name).map(|(_, figure)| *figure);
+            assert_eq!(again[0][name].as_f64(), figure, "{name} of {}", row.command);
         }
     }
 }

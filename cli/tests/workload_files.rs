@@ -117,6 +117,23 @@ fn the_command_line_chooses_another_kernel_than_the_machine_and_the_machine_than
 }
 
 #[test]
+fn a_variant_of_a_text_that_looks_like_a_number_is_named() {
+    let text = TEXT.replace("batch = [1, 8]", "linux = ['6.9', '6.18']\nbatch = [8]");
+    let file = Workload::new("texts.toml", &format!("kernel.linux = '$linux'\n{text}"));
+    let output =
+        ceasefire(&[&format!("{}:linux=6.9", file.path()), "--quiet", "--repeats", "1", "--json", "-"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(json["results"][0]["kernel"], "6.9");
+}
+
+#[test]
+fn an_error_of_runs_with_several_mechanisms_is_one_line() {
+    let file = Workload::new("short.toml", &format!("measure.time = '1 ns'\n{TEXT}"));
+    let message = refused(&[&format!("{}:batch=8", file.path())]);
+    assert!(message.contains("1-socket batched, lazy: ") && message.contains("no operation"), "{message}");
+}
+
+#[test]
 fn a_wrong_file_is_answered_with_its_line() {
     let message = refused(&["wasm-pol"]);
     assert!(message.contains("did you mean 'wasm-pool'?") && !message.contains("batch="), "{message}");

@@ -127,8 +127,8 @@ impl Workload {
         let parameters = self.experiments.iter().flat_map(|experiment| experiment.parameters);
         let mut values: Vec<String> = Vec::new();
         for (_, value) in parameters.filter(|(known, _)| known == name) {
-            if !values.contains(value) {
-                values.push(value.clone());
+            if !values.contains(&value.text) {
+                values.push(value.text.clone());
             }
         }
         Ok(values)

@@ -15,6 +15,11 @@ pub enum Kind {
     StaleUse,
     /// A CPU used a frame although the page tables had another by then.
     Incoherence,
+    /// A CPU used a translation, or a right to store, that the page tables had lost, and the flush was over: the thread that
+    /// made the change was back in its program, or more than a second had passed.
+    LateUse,
+    /// A CPU used a frame through a translation that the page tables had lost, and the frame had been overwritten whole.
+    Reuse,
 }
 
 /// A place in the program: a CPU, a time in nanoseconds since the machine began, and the address of an instruction.
@@ -58,6 +63,8 @@ pub struct Find {
     pub cached: Place,
     /// The last change of its entry, if it was seen.
     pub changed: Option<Changed>,
+    /// Where the frame was given away, for a reuse.
+    pub given: Option<Place>,
     /// The last time at which that CPU dropped translations of the address's kind, and what.
     pub dropped: Option<Place>,
 }

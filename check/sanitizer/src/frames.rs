@@ -1,4 +1,5 @@
-//! A word for each physical frame, read at each access: whether it is a page table, and how often that was written.
+//! A word for each physical frame, read at each access: whether it is a page table, how often that was written, and
+//! whether stores to it matter since it lost a translation.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
@@ -9,8 +10,13 @@ const PART: usize = 1 << 18;
 /// The parts: 4 TiB.
 const PARTS: usize = 1 << 12;
 
-/// In a word: the frame is a page table. The other bits count the changes.
+/// In a word: the frame is a page table.
 const TABLE: u32 = 1 << 31;
+/// In a word: the frame has lost a translation, and whoever overwrites it is noted. The other bits count changes.
+const WATCHED: u32 = 1 << 30;
+
+/// The bits that count.
+const COUNT: u32 = WATCHED - 1;
 
 /// The words of all frames. A part is there once one of its frames is a table.
 #[derive(Debug)]
@@ -31,7 +37,28 @@ impl Frames {
     /// The version of a table. It differs after each change. 0: the frame is no table.
     #[inline]
     pub(crate) fn version(&self, frame: u64) -> u32 {
-        self.word(frame).map_or(0, |word| word.load(Ordering::Acquire))
+        self.word(frame).map_or(0, |word| match word.load(Ordering::Acquire) {
+            word if word & TABLE != 0 => word & !WATCHED,
+            _ => 0,
+        })
+    }
+
+    /// Whether stores to a frame matter.
+    #[inline]
+    pub(crate) fn is_watched(&self, frame: u64) -> bool {
+        self.word(frame).is_some_and(|word| word.load(Ordering::Relaxed) & WATCHED != 0)
+    }
+
+    /// Stores to a frame matter from now on, or no longer.
+    pub(crate) fn watch(&self, frame: u64, watched: bool) {
+        let Some(part) = self.parts.get((frame / PART as u64) as usize) else { return };
+        let part = part.get_or_init(|| (0..PART).map(|_| AtomicU32::new(0)).collect());
+        let word = &part[(frame % PART as u64) as usize];
+        if watched {
+            word.fetch_or(WATCHED, Ordering::Relaxed);
+        } else {
+            word.fetch_and(!WATCHED, Ordering::Relaxed);
+        }
     }
 
     /// The frame is a table from now on. True if it was none.
@@ -44,7 +71,7 @@ impl Frames {
     /// A table has changed.
     pub(crate) fn changed(&self, frame: u64) {
         if let Some(word) = self.word(frame) {
-            let next = |word| Some(TABLE | (word + 1) % TABLE);
+            let next = |word| Some(word & !COUNT | (word + 1) & COUNT);
             let _ = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next);
         }
     }
@@ -66,5 +93,13 @@ mod tests {
         frames.changed(frame);
         assert!(first != 0 && frames.version(frame) != first);
         assert_eq!((frames.version(frame + 1), frames.version(u64::MAX >> 12)), (0, 0));
+        let before = frames.version(frame);
+        frames.watch(frame, true);
+        frames.watch(frame + 1, true);
+        assert_eq!((frames.version(frame), frames.version(frame + 1)), (before, 0));
+        frames.changed(frame);
+        assert!(frames.version(frame) != before && frames.is_watched(frame) && frames.is_watched(frame + 1));
+        frames.watch(frame, false);
+        assert!(!frames.is_watched(frame) && frames.version(frame) != 0);
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! Each CPU has a TLB without limit (`tlb`): what it used may be cached until one of its instructions drops it. `watch`
 //! compares each access with that TLB and with the page tables as they are. `arch` knows instructions and page tables of
-//! the architectures, `tables` the changes of page tables, `frames` which frames they are, `ram` the guest's memory.
+//! the architectures, `tables` the changes of page tables, `frames` which frames they are,
+//! `owners` which frames were given away, `ram` the guest's memory.
 //! `find` is the report, which `ceasefire sanitize` reads. The folder `plugin` has the plugin that QEMU loads.
 
 pub mod arch;
 pub mod find;
 mod frames;
+mod owners;
 mod ram;
 mod tables;
 mod tlb;

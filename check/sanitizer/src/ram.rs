@@ -47,6 +47,12 @@ pub(crate) struct Ram {
 }
 
 impl Ram {
+    /// Memory that is known from the beginning: its first physical address, its bytes, and its place.
+    #[cfg(test)]
+    pub(crate) fn known(first: u64, bytes: u64, place: u64) -> Self {
+        Self { parts: OnceLock::from(vec![Part { first, bytes, place }]), guesses: Mutex::default() }
+    }
+
     /// Whether the memory was found.
     pub(crate) fn is_found(&self) -> bool {
         self.parts.get().is_some()
@@ -55,7 +61,7 @@ impl Ram {
     /// Looks whether a store of eight bytes is found where a layout puts it.
     pub(crate) fn learn(&self, physical: u64, value: u64) {
         // Zeros are everywhere.
-        if value == 0 || physical % 8 != 0 || self.is_found() {
+        if value == 0 || !physical.is_multiple_of(8) || self.is_found() {
             return;
         }
         let mut all = lock(&self.guesses);

@@ -20,6 +20,8 @@ pub(crate) struct Change {
     pub(crate) before: u64,
     pub(crate) after: u64,
     pub(crate) cpu: usize,
+    /// The thread, if the CPU ran one.
+    pub(crate) thread: Option<u64>,
     /// The time in nanoseconds, and the instruction.
     pub(crate) time: u64,
     pub(crate) by: u64,
@@ -62,20 +64,28 @@ impl Tables {
         is_new
     }
 
-    /// Looks at what a store has changed in a table. True if an entry changed that led to another table.
-    pub(crate) fn stored<A: Arch>(&self, physical: u64, frames: &Frames, ram: &Ram, change: Change) -> bool {
+    /// Looks at what a store has changed in a table, and passes a changed entry on: its old and its new bits, and whether it
+    /// is one that may lead to tables. True if it led to another table.
+    pub(crate) fn stored<A: Arch>(
+        &self,
+        physical: u64,
+        frames: &Frames,
+        ram: &Ram,
+        change: Change,
+        tell: &mut dyn FnMut(u64, u64, bool),
+    ) -> bool {
         let frame = physical >> PAGE;
         let mut tables = lock(&self.tables);
         let Some(table) = tables.get_mut(&frame) else { return false };
         let Some(after) = ram.load(physical) else { return false };
-        let before = std::mem::replace(&mut table.entries[(physical >> 3) as usize % ENTRIES], after);
+        let at = (physical >> 3) as usize % ENTRIES;
+        let (before, is_upper) = (table.entries[at], table.is_upper);
         if A::meaning(before) == A::meaning(after) {
+            table.entries[at] = after;
             return false;
         }
-        let is_upper = table.is_upper;
-        drop(tables);
-        let was_present = A::meaning(before) != 0;
-        if was_present {
+        // The change is there before the table's copy says that it was looked at.
+        if A::meaning(before) != 0 {
             let mut changes = lock(&self.changes);
             if changes[0].len() >= REMEMBERED {
                 changes.swap(0, 1);
@@ -83,6 +93,9 @@ impl Tables {
             }
             changes[0].insert(physical, Change { before, after, ..change });
         }
+        table.entries[at] = after;
+        drop(tables);
+        tell(before, after, is_upper);
         frames.changed(frame);
         is_upper && A::table(before).is_some()
     }
@@ -91,6 +104,14 @@ impl Tables {
     pub(crate) fn change(&self, entry: u64) -> Option<Change> {
         let changes = lock(&self.changes);
         changes.iter().find_map(|changes| changes.get(&entry)).copied()
+    }
+
+    /// The change that gave an entry the value that it has now. `None`: it was not seen, or a store that came after it has
+    /// yet to be looked at.
+    pub(crate) fn last_change<A: Arch>(&self, entry: u64, ram: &Ram) -> Option<Change> {
+        let now = A::meaning(ram.load(entry)?);
+        let seen = lock(&self.tables).get(&(entry >> PAGE))?.entries[(entry >> 3) as usize % ENTRIES];
+        self.change(entry).filter(|change| A::meaning(seen) == now && A::meaning(change.after) == now)
     }
 
     /// The number of tables.

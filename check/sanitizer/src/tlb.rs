@@ -3,7 +3,7 @@
 //! A real TLB holds a few thousand of them, and nobody knows which. This one has no limit, so what a real CPU could use is
 //! here, if the CPU did not fill it by speculation.
 
-use foldhash::{HashMap, HashMapExt as _};
+use foldhash::HashMap;
 
 use crate::arch::{Invalidation, Rights, Translation, PAGE};
 
@@ -56,7 +56,7 @@ impl Tlb {
         let set = if translation.global { GLOBAL } else { u32::from(asid) };
         self.sizes |= 1 << translation.shift;
         let page = (translation.shift, address >> translation.shift);
-        self.sets.entry(set).or_insert_with(Set::new).insert(page, cached);
+        self.sets.entry(set).or_default().insert(page, cached);
     }
 
     /// Drops the translations of an address under an ASID.
@@ -77,7 +77,9 @@ impl Tlb {
             }
             let Some((start, bytes)) = range else {
                 // Those that name a size name a range.
-                pages.drain().for_each(|((shift, page), cached)| dropped(page << shift, cached));
+                for ((shift, page), cached) in pages.drain() {
+                    dropped(page << shift, cached);
+                }
                 continue;
             };
             let last = start.saturating_add(bytes.saturating_sub(1));

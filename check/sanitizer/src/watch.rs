@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
-use std::time::Instant;
 
-use crate::arch::{Arch, Effect, Invalidation, Operands, Walk, PAGE};
+use crate::arch::{Arch, Effect, Invalidation, Operands, Translation, Walk, PAGE};
 use crate::find::{Changed, Find, Kind, Line, Place, Report, Summary};
 use crate::frames::Frames;
+use crate::owners::Owners;
 use crate::ram::Ram;
 use crate::tables::{lock, Change, Tables};
 use crate::tlb::{Cached, Tlb};
@@ -14,11 +14,17 @@ use crate::tlb::{Cached, Tlb};
 /// The places for pages that were compared and may be used again without a look.
 const QUICK: usize = 1 << 11;
 
+/// The time, in nanoseconds, after which whoever changed an entry has returned: one second. Until then another CPU may use
+/// what was there before, since the flush may still be to come.
+const LATE: u64 = 1_000_000_000;
+
 /// A page that a CPU may use as it did before, until something changes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Quick {
     page: u64,
     frame: u64,
+    /// Stores too.
+    store: bool,
     /// The table of its entry, and that table's version.
     table: u64,
     version: u32,
@@ -35,7 +41,7 @@ pub struct Cpu<A> {
     /// Whether its registers were read.
     is_known: bool,
     tlb: Tlb,
-    quick: Box<[Quick; QUICK]>,
+    quick: Box<[Quick]>,
     own: u32,
     dropped: Option<Place>,
     begun: Vec<Begun>,
@@ -59,7 +65,7 @@ impl<A: Arch> Cpu<A> {
             arch: A::default(),
             is_known: false,
             tlb: Tlb::default(),
-            quick: Box::new([Quick { page: u64::MAX, ..Quick::default() }; QUICK]),
+            quick: vec![Quick { page: u64::MAX, ..Quick::default() }; QUICK].into_boxed_slice(),
             own: 0,
             dropped: None,
             begun: Vec::new(),
@@ -135,6 +141,18 @@ pub trait Access: Copy {
 
     /// The value that it read or wrote. `None`: it has more than eight bytes.
     fn value(self) -> Option<u64>;
+
+    /// The thread of a program that made it. `None`: it is not known.
+    fn thread(self) -> Option<u64>;
+}
+
+/// An access that is looked at: the frame that it used, and the page tables a moment later.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    what: Accessed,
+    frame: u64,
+    walk: Walk,
+    now: u64,
 }
 
 /// All that is known of a machine, but for its CPUs.
@@ -143,32 +161,38 @@ pub struct Watch {
     shared: Box<[Shared]>,
     frames: Frames,
     tables: Tables,
+    owners: Owners,
     ram: Ram,
     /// Rises when an entry of an upper table changes.
     all: AtomicU64,
     report: Mutex<Report>,
     longest: Mutex<Option<(u64, Changed)>>,
-    begun: Instant,
+    /// The time in nanoseconds since the beginning.
+    clock: Clock,
 }
+
+/// Tells the time in nanoseconds.
+pub type Clock = fn() -> u64;
 
 impl Watch {
     /// A machine of an architecture with so many CPUs.
-    pub fn new(target: &str, cpus: usize, mut report: Report) -> Self {
+    pub fn new(target: &str, cpus: usize, mut report: Report, clock: Clock) -> Self {
         report.write(&Line::Begin { target: target.to_owned(), cpus });
         Self {
             shared: (0..cpus).map(|_| Shared::default()).collect(),
             frames: Frames::new(),
             tables: Tables::new(),
+            owners: Owners::default(),
             ram: Ram::default(),
             all: AtomicU64::new(0),
             report: Mutex::new(report),
             longest: Mutex::new(None),
-            begun: Instant::now(),
+            clock,
         }
     }
 
     fn now(&self) -> u64 {
-        self.begun.elapsed().as_nanos() as u64
+        (self.clock)()
     }
 
     /// A CPU is about to execute an instruction that concerns translations.
@@ -190,7 +214,11 @@ impl Watch {
                     lock(&self.shared[cpu.index].going).what.push(what);
                 }
             }
-            Effect::Lacks { address, asids } => asids.iter().for_each(|&asid| cpu.lacks(asid, address)),
+            Effect::Lacks { address, asids } => {
+                for asid in asids {
+                    cpu.lacks(asid, address);
+                }
+            }
             Effect::Completes { everywhere } => {
                 let place = place(cpu.index);
                 for begun in std::mem::take(&mut cpu.begun) {
@@ -232,7 +260,9 @@ impl Watch {
         let shared = &self.shared[cpu.index];
         shared.has_mail.store(false, Ordering::Relaxed);
         let mail = std::mem::take(&mut *lock(&shared.inbox));
-        mail.into_iter().for_each(|(what, place)| self.drop(cpu, what, place));
+        for (what, place) in mail {
+            self.drop(cpu, what, place);
+        }
     }
 
     /// A translation is dropped: notes how long it could be used after its entry changed.
@@ -265,24 +295,42 @@ impl Watch {
         let page = what.address >> PAGE;
         let quick = cpu.quick[page as usize % QUICK];
         let is_quick = quick.page == page
+            && (quick.store || !what.store)
             && quick.own == cpu.own
             && quick.all == self.all.load(Ordering::Acquire)
             && quick.version == self.frames.version(quick.table);
         let frame = if is_quick { access.physical().map(|physical| physical >> PAGE) } else { None };
         let frame = frame.filter(|&frame| frame == quick.frame).or_else(|| self.look(cpu, what, access));
-        if let Some(frame) = frame.filter(|&frame| what.store && self.frames.version(frame) != 0) {
-            self.stored(cpu, frame, what);
+        let Some(frame) = frame.filter(|_| what.store) else { return };
+        if self.frames.version(frame) != 0 {
+            self.stored(cpu, frame, what, access);
+        }
+        if Owners::begins_line(what.address) && self.frames.is_watched(frame) && !is_program(what.by) {
+            let place = Place { cpu: cpu.index, time: self.now(), instruction: what.by };
+            self.owners.stored(frame, what.address, place, &self.frames);
         }
     }
 
     /// A CPU has stored to a page table.
     #[cold]
-    fn stored<A: Arch>(&self, cpu: &Cpu<A>, frame: u64, what: Accessed) {
-        let change = Change { before: 0, after: 0, cpu: cpu.index, time: self.now(), by: what.by };
+    fn stored<A: Arch>(&self, cpu: &Cpu<A>, frame: u64, what: Accessed, access: impl Access) {
+        let thread = access.thread();
+        let change = Change { before: 0, after: 0, cpu: cpu.index, thread, time: self.now(), by: what.by };
         let first = frame << PAGE | what.address & 0xff8;
         let words = (what.bytes / 8).max(1);
         for word in 0..words {
-            if self.tables.stored::<A>(first + 8 * word, &self.frames, &self.ram, change) {
+            let owners = &mut |before, after, is_upper: bool| {
+                let [before, after] = [before, after].map(|entry| A::frame(entry).filter(|_| !is_upper));
+                if before != after {
+                    if let Some(frame) = before {
+                        self.owners.unmapped(frame, &self.frames);
+                    }
+                    if let Some(frame) = after {
+                        self.owners.mapped(frame, &self.frames);
+                    }
+                }
+            };
+            if self.tables.stored::<A>(first + 8 * word, &self.frames, &self.ram, change, owners) {
                 self.all.fetch_add(1, Ordering::AcqRel);
             }
         }
@@ -330,14 +378,8 @@ impl Watch {
             return None;
         }
         let all = self.all.load(Ordering::Acquire);
-        let mut walk = self.walk(&cpu.arch, what.address)?;
-        let (asid, now) = (cpu.arch.asid(what.address), self.now());
-        let is_memory = |frame: u64| self.ram.load(frame << PAGE).is_some();
-        let is_device = match walk.translation {
-            Some(translation) => !is_memory(translation.frame_of(what.address)),
-            None => cpu.tlb.find(asid, what.address).all(|(_, cached)| !is_memory(cached.frame)),
-        };
-        if is_device {
+        let walk = self.walk(&cpu.arch, what.address)?;
+        if self.is_device(cpu, &walk, what.address) {
             return None;
         }
         count(&self.shared[cpu.index].looks);
@@ -345,12 +387,49 @@ impl Watch {
         let table = walk.last() >> PAGE;
         let version = self.frames.version(table);
         // Again, since the version was read after it.
-        walk = self.walk(&cpu.arch, what.address).filter(|again| again.last() >> PAGE == table)?;
-        let (mut is_cached, mut outgrown, mut stale) = (false, false, None);
+        let walk = self.walk(&cpu.arch, what.address).filter(|again| again.last() >> PAGE == table)?;
+        let seen = Seen { what, frame, walk, now: self.now() };
+        let held = self.compare_with_cached(cpu, &seen);
+        if self.compare_with_tables::<A>(cpu, &seen, held, access) {
+            if let Some(translation) = walk.translation.filter(|_| held.is_none()) {
+                let Translation { frame, rights, global, .. } = translation;
+                let cached = Cached {
+                    frame,
+                    rights,
+                    global,
+                    entry: walk.last(),
+                    version,
+                    since: seen.now,
+                    by: what.by,
+                };
+                cpu.tlb.insert(cpu.arch.asid(what.address), what.address, &translation, cached);
+            }
+            let page = what.address >> PAGE;
+            let store = walk.translation.is_some_and(|translation| translation.rights.store);
+            cpu.quick[page as usize % QUICK] =
+                Quick { page, frame, store, table, version, own: cpu.own, all };
+        }
+        Some(frame)
+    }
+
+    /// Whether an address leads to a device, as far as page tables and TLB say. The emulator is not asked.
+    fn is_device<A: Arch>(&self, cpu: &Cpu<A>, walk: &Walk, address: u64) -> bool {
+        let is_memory = |frame: u64| self.ram.load(frame << PAGE).is_some();
+        match walk.translation {
+            Some(translation) => !is_memory(translation.frame_of(address)),
+            None => cpu.tlb.find(cpu.arch.asid(address), address).all(|(_, cached)| !is_memory(cached.frame)),
+        }
+    }
+
+    /// Compares the frame with that of each translation that the CPU may have cached. Returns the one to the same frame.
+    fn compare_with_cached<A: Arch>(&self, cpu: &mut Cpu<A>, seen: &Seen) -> Option<Cached> {
+        let Seen { what, frame, .. } = *seen;
+        let asid = cpu.arch.asid(what.address);
+        let (mut held, mut outgrown, mut stale) = (None, false, None);
         for (shift, cached) in cpu.tlb.find(asid, what.address) {
             let own = cached.frame + (what.address >> PAGE & ((1 << (shift - PAGE)) - 1));
             if own == frame {
-                is_cached = true;
+                held = Some(cached);
             } else if what.store && !cached.rights.store {
                 // It could not serve this store: the CPU has faulted, or walked anew for rights that it lacked.
                 outgrown = true;
@@ -359,59 +438,78 @@ impl Watch {
             }
         }
         if let Some((_, shift, cached)) = &stale {
-            if self.is_going(cpu.index, asid, what.address, *shift, cached, walk.last()) {
+            if self.is_going(cpu.index, asid, what.address, *shift, cached, seen.walk.last()) {
                 (outgrown, stale) = (true, None);
             } else if self.shared[cpu.index].has_mail.load(Ordering::Acquire) {
                 // It was complete, but after the access began to be looked at.
                 self.read_mail(cpu);
-                return self.look(cpu, what, access);
+                return self.compare_with_cached(cpu, seen);
             }
         }
-        let dropped = cpu.dropped;
-        let used = Place { cpu: cpu.index, time: now, instruction: what.by };
-        let find = |kind, other, cached: Option<Cached>, entry| Find {
-            kind,
-            used,
-            address: what.address,
-            store: what.store,
-            frame,
-            other,
-            cached: cached.map_or(used, |cached| Place {
-                cpu: used.cpu,
-                time: cached.since,
-                instruction: cached.by,
-            }),
-            changed: self.tables.change(entry).map(changed),
-            dropped,
-        };
         if let Some((other, _, cached)) = stale {
-            lock(&self.report).found(find(Kind::StaleUse, other, Some(cached), cached.entry));
+            self.found(Find { other, ..self.find(cpu, seen, Kind::StaleUse, cached) });
         }
         if outgrown || stale.is_some() {
             cpu.tlb.remove(asid, what.address);
-            is_cached = false;
+            return None;
         }
+        held
+    }
+
+    /// Compares the frame and the rights with the page tables. Returns whether they allow the access.
+    fn compare_with_tables<A: Arch>(
+        &self,
+        cpu: &Cpu<A>,
+        seen: &Seen,
+        held: Option<Cached>,
+        access: impl Access,
+    ) -> bool {
+        let Seen { what, frame, walk, now } = *seen;
         let current = walk.translation.map(|translation| translation.frame_of(what.address));
+        let allows = |translation: Translation| translation.rights.store || !what.store;
+        let allowed = current == Some(frame) && walk.translation.is_some_and(allows);
+        // Of what the CPU did not hold before, a store to the tables has yet to be looked at.
+        let Some(held) = held.filter(|_| !allowed) else { return allowed };
         if let Some(other) = current.filter(|&current| current != frame) {
-            lock(&self.report).found(find(Kind::Incoherence, other, None, walk.last()));
-            return Some(frame);
+            self.found(Find { other, ..self.find(cpu, seen, Kind::Incoherence, held) });
+            return false;
         }
-        let Some(translation) = walk.translation else { return Some(frame) };
-        if !is_cached {
-            let cached = Cached {
-                frame: translation.frame,
-                rights: translation.rights,
-                global: translation.global,
-                entry: walk.last(),
-                version,
-                since: now,
-                by: what.by,
-            };
-            cpu.tlb.insert(asid, what.address, &translation, cached);
+        let change = self.tables.last_change::<A>(walk.last(), &self.ram);
+        let Some(change) = change.filter(|change| held.since < change.time) else { return false };
+        let given = self.owners.given(frame).filter(|given| given.time > change.time);
+        // A thread of the kernel's own has no register to tell it by.
+        let is_back = || is_program(what.by) && change.thread.is_some() && change.thread == access.thread();
+        let kind = if given.is_some() {
+            Kind::Reuse
+        } else if now.saturating_sub(change.time) > LATE || is_back() {
+            Kind::LateUse
+        } else {
+            return false;
+        };
+        self.found(Find { given, ..self.find(cpu, seen, kind, held) });
+        false
+    }
+
+    /// A find. Its other frame is its own.
+    fn find<A: Arch>(&self, cpu: &Cpu<A>, seen: &Seen, kind: Kind, cached: Cached) -> Find {
+        let Seen { what, frame, now, .. } = *seen;
+        let place = |time, instruction| Place { cpu: cpu.index, time, instruction };
+        Find {
+            kind,
+            used: place(now, what.by),
+            address: what.address,
+            store: what.store,
+            frame,
+            other: frame,
+            cached: place(cached.since, cached.by),
+            changed: self.tables.change(cached.entry).map(changed),
+            given: None,
+            dropped: cpu.dropped,
         }
-        let page = what.address >> PAGE;
-        cpu.quick[page as usize % QUICK] = Quick { page, frame, table, version, own: cpu.own, all };
-        Some(frame)
+    }
+
+    fn found(&self, find: Find) {
+        lock(&self.report).found(find);
     }
 
     /// Writes what was seen.
@@ -431,81 +529,15 @@ impl Watch {
     }
 }
 
+/// Whether an instruction is of a program: kernels are in the upper half of the addresses.
+fn is_program(instruction: u64) -> bool {
+    instruction >> 63 == 0
+}
+
 fn changed(change: Change) -> Changed {
     let place = Place { cpu: change.cpu, time: change.time, instruction: change.by };
     Changed { place, before: change.before, after: change.after }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::arch::aarch64::Aarch64;
-    use crate::arch::{Rights, Translation};
-
-    /// Registers of a CPU that are all zero.
-    struct Zeros;
-
-    impl Operands for Zeros {
-        fn register(&self, _: usize) -> u64 {
-            0
-        }
-
-        fn load(&self, _: u64) -> Option<u64> {
-            None
-        }
-    }
-
-    #[test]
-    fn a_tlbi_drops_nothing_before_a_barrier_that_reaches_as_far() {
-        let report = Report::create(std::path::Path::new("/dev/null")).expect("a file that takes all");
-        let watch = Watch::new("aarch64", 2, report);
-        let mut cpus = [0, 1].map(Cpu::<Aarch64>::new);
-        let rights = Rights::default();
-        let cached = Cached { frame: 1, rights, global: false, entry: 0x1000, version: 0, since: 0, by: 0 };
-        let translation = Translation { frame: 1, shift: 12, rights, global: false };
-        let run = |cpu: &mut Cpu<Aarch64>, word: u32| {
-            let what = Aarch64::decode(&word.to_le_bytes()).expect("an instruction that matters");
-            watch.execute(cpu, what, 0, &Zeros);
-        };
-        let has_mail = |cpu: usize| watch.shared[cpu].has_mail.load(Ordering::Relaxed);
-        let fill = |cpu: &mut Cpu<Aarch64>| cpu.tlb.insert(0, 0, &translation, cached);
-        let is_going = |entry| watch.is_going(1, 0, 0, 12, &cached, entry);
-        cpus.iter_mut().for_each(fill);
-        assert!(!is_going(0x1000));
-        // tlbi vmalle1is, dsb nsh, dsb ish.
-        run(&mut cpus[0], 0xd508_831f);
-        assert_eq!((cpus[0].tlb.len(), has_mail(1), is_going(0x1000)), (1, false, true));
-        lock(&watch.shared[0].going).made.push(0x1000);
-        assert!(!is_going(0x1000) && is_going(0x1008) && !watch.is_going(0, 0, 0, 12, &cached, 0));
-        run(&mut cpus[0], 0xd503_379f);
-        assert_eq!((cpus[0].tlb.len(), has_mail(1), is_going(0x1008)), (0, false, true));
-        fill(&mut cpus[0]);
-        run(&mut cpus[0], 0xd503_3b9f);
-        // Its own were complete before.
-        assert_eq!((cpus[0].tlb.len(), has_mail(0), has_mail(1), is_going(0x1008)), (1, false, true, false));
-        watch.read_mail(&mut cpus[1]);
-        assert_eq!(cpus[1].tlb.len(), 0);
-        // tlbi vmalle1, dsb ish.
-        cpus.iter_mut().for_each(fill);
-        run(&mut cpus[1], 0xd508_871f);
-        assert!(!watch.is_going(0, 0, 0, 12, &cached, 0));
-        run(&mut cpus[1], 0xd503_3b9f);
-        assert_eq!((cpus[0].tlb.len(), cpus[1].tlb.len(), has_mail(0)), (1, 0, false));
-    }
-
-    #[test]
-    fn a_cpu_has_nothing_cached_for_what_it_has_faulted_for() {
-        let (mut cpu, rights) = (Cpu::<Aarch64>::new(0), Rights::default());
-        let cached = Cached { frame: 1, rights, global: false, entry: 0, version: 0, since: 0, by: 0 };
-        for page in 0..2 {
-            cpu.tlb.insert(
-                0,
-                page << 12,
-                &Translation { frame: 1, shift: 12, rights, global: false },
-                cached,
-            );
-        }
-        cpu.lacks(0, 0x1008);
-        assert_eq!((cpu.tlb.find(0, 0).count(), cpu.tlb.find(0, 0x1000).count()), (1, 0));
-    }
-}
+mod tests;

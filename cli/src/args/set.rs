@@ -17,8 +17,20 @@ pub(crate) enum Setting {
     Choice { key: &'static str, value: String },
 }
 
+impl Setting {
+    fn key(&self) -> &str {
+        match self {
+            Self::Number(change) => &change.key,
+            Self::Choice { key, .. } => key,
+        }
+    }
+}
+
 /// Parses a setting. The machine checks that it has the number, [`Settings::of`] that a choice has the value.
 pub(super) fn setting(text: &str) -> Result<Setting, String> {
+    if text.split_once('=').is_some_and(|(key, _)| ["linux", "kernel"].contains(&key.trim())) {
+        return Err("the release of Linux is chosen with --kernel".to_owned());
+    }
     let choice = text.split_once('=').and_then(|(key, value)| {
         let key = CHOICES.into_iter().find(|known| *known == key.trim())?;
         Some(Setting::Choice { key, value: value.trim().to_owned() })
@@ -31,7 +43,7 @@ pub(super) fn setting(text: &str) -> Result<Setting, String> {
     })
 }
 
-/// All that `--set` chose. Of two values of a key, the last one holds.
+/// All that `--set` chose.
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
     /// The numbers of the machine.
@@ -50,10 +62,14 @@ impl Settings {
     /// Reads the values of all settings.
     ///
     /// # Errors
-    /// A choice has no such value.
+    /// A key is given twice, or a choice has no such value.
     pub(crate) fn of(given: &[Setting]) -> Result<Self, Failure> {
         let mut all = Self::default();
-        for setting in given {
+        for (number, setting) in given.iter().enumerate() {
+            let key = setting.key();
+            if given[..number].iter().any(|earlier| earlier.key() == key) {
+                return Err(Failure::Input(format!("--set {key}: must be given only once")));
+            }
             match setting {
                 Setting::Number(change) => all.changes.push(change.clone()),
                 Setting::Choice { key: "settle", value } => {

@@ -43,7 +43,7 @@ pub(crate) struct Choice {
     /// interrupts when frames run out [default: free]
     ///
     /// `lru_drain=LIST`: a CPU puts its new pages on the LRU list before each unmap (eager, Linux before 6.14) or when it
-    /// has a batch of them (batched) [default: the paper's]
+    /// has a batch of them (batched) [default: that of the chosen kernel, else the paper's]
     ///
     /// `without=LIST`: effects to leave out, to see what each adds: contention, smt, idle, far-walks, bandwidth, ticks
     ///

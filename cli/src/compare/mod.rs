@@ -22,7 +22,7 @@ use uncertainty::intervals;
 /// Runs what the arguments select. A word among them may be what `word` says.
 pub(crate) fn run(arguments: &CompareArguments, word: Word) -> Done {
     let settings = Settings::of(&arguments.choice.set)?;
-    let Selection { mut plans, skipped } = select(arguments, &settings, word)?;
+    let Selection { mut plans, skipped, listed } = select(arguments, &settings, word)?;
     if !arguments.manner.draw.is_empty() && arguments.choice.machine.as_deref() == Some("host") {
         return Err(Failure::input(
             "--draw: 'host' has no file: write one with `ceasefire calibrate -o FILE`, and name it with --machine",
@@ -39,6 +39,9 @@ pub(crate) fn run(arguments: &CompareArguments, word: Word) -> Done {
     }
     for line in skipped {
         complain(&format!("skipped: {line}"));
+    }
+    for line in listed.iter().filter(|_| !arguments.manner.quiet) {
+        complain(line);
     }
     let mut printed = Ok(());
     let show = |plans: &[Plan], mut reports: Vec<Report>| {

@@ -52,14 +52,21 @@ pub(super) fn run_all(
         results.unwrap_or_else(|panic| resume_unwind(panic))
     });
     let mut runs = Runs { plans: Vec::new(), reports: Vec::new(), failed: Ok(()) };
+    let mut errors = Vec::new();
     for (plan, result) in plans.into_iter().zip(results) {
         match result {
             Ok(report) => {
                 runs.plans.push(plan);
                 runs.reports.push(report);
             }
-            Err(error) => runs.failed = Failure::both(runs.failed, Err(failure(&plan, error))),
+            Err(RunError::Trace { error, .. }) if error.kind() == io::ErrorKind::BrokenPipe => {
+                runs.failed = Failure::both(runs.failed, Err(Failure::NoReader));
+            }
+            Err(error) => errors.push((plan, error.to_string())),
         }
+    }
+    for line in lines(&errors) {
+        runs.failed = Failure::both(runs.failed, Err(Failure::Input(line)));
     }
     runs
 }
@@ -99,15 +106,21 @@ impl<F: FnMut(&[Plan], Vec<Report>)> Shown<F> {
     }
 }
 
-/// The failure of a run, with the run's name.
-fn failure(plan: &Plan, error: RunError) -> Failure {
-    match error {
-        RunError::Trace { error, .. } if error.kind() == io::ErrorKind::BrokenPipe => Failure::NoReader,
-        error => Failure::Input(format!(
-            "{} {} {}: {error}",
-            plan.experiment.name, plan.machine.name, plan.mechanism
-        )),
+/// A line for each error of an experiment on a machine, with the mechanisms of all runs that ended with it.
+fn lines(errors: &[(Plan, String)]) -> Vec<String> {
+    let mut lines: Vec<([&str; 3], Vec<&str>)> = Vec::new();
+    for (plan, error) in errors {
+        let (key, mechanism) = ([plan.experiment.name, &plan.machine.name, error], plan.mechanism.name());
+        match lines.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, mechanisms)) if mechanisms.contains(&mechanism) => {}
+            Some((_, mechanisms)) => mechanisms.push(mechanism),
+            None => lines.push((key, vec![mechanism])),
+        }
     }
+    let line = |([experiment, machine, error], mechanisms): ([&str; 3], Vec<&str>)| {
+        format!("{experiment} {machine} {}: {error}", mechanisms.join(", "))
+    };
+    lines.into_iter().map(line).collect()
 }
 
 #[cfg(test)]

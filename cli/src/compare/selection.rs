@@ -43,6 +43,8 @@ pub(super) struct Selection {
     pub(super) plans: Vec<Plan>,
     /// A line for each experiment that was not named and cannot run, with the bound that it crosses.
     pub(super) skipped: Vec<String>,
+    /// A line for each workload whose own listings of new pages give way to those of the chosen Linux.
+    pub(super) listed: Vec<String>,
 }
 
 /// Selects and checks every run that the command line asks for.
@@ -64,7 +66,7 @@ pub(super) fn select(
     let kernel = choice.kernel.as_deref().map(known).transpose()?;
     let named = !arguments.experiments.is_empty();
     let available = available_memory();
-    let (mut plans, mut skipped) = (Vec::new(), Vec::new());
+    let (mut plans, mut skipped, mut listed) = (Vec::new(), Vec::new(), Vec::new());
     for experiment in experiments {
         let mut machines: Vec<Machine> = match &choice.machine {
             Some(name) => vec![machine(name, &settings.changes)?],
@@ -104,7 +106,7 @@ pub(super) fn select(
             };
             let repeats = overview.map_or(experiment.repeats, |overview| overview.repeats);
             let seeds = repeated(&plan, arguments, repeats)?.into_iter();
-            for plan in seeds.flat_map(|plan| variants(&plan, mechanisms, choice, settings)) {
+            for plan in seeds.flat_map(|plan| variants(&plan, mechanisms, choice, settings, &mut listed)) {
                 match plan.check().and_then(|()| plan.check_host(available)) {
                     Ok(()) => plans.push(plan),
                     Err(error) => {
@@ -135,7 +137,7 @@ pub(super) fn select(
             plans.len()
         )));
     }
-    Ok(Selection { plans, skipped })
+    Ok(Selection { plans, skipped, listed })
 }
 
 /// The run with each of its seeds. Unless all are to be checked, the checkers watch the first alone: they change no
@@ -162,8 +164,15 @@ fn repeated(plan: &Plan, arguments: &CompareArguments, repeats: u16) -> Result<V
     Ok((0..count).map(repeat).collect())
 }
 
-/// The runs for all combinations of mechanisms, numbers of threads and values of `lru_drain`.
-fn variants(plan: &Plan, mechanisms: &[Mechanism], choice: &Choice, settings: &Settings) -> Vec<Plan> {
+/// The runs for all combinations of mechanisms, numbers of threads and values of `lru_drain`. A Linux that the command
+/// line or the machine's file chooses lists new pages at its own time: `listed` gets a line if the workload has another.
+fn variants(
+    plan: &Plan,
+    mechanisms: &[Mechanism],
+    choice: &Choice,
+    settings: &Settings,
+    listed: &mut Vec<String>,
+) -> Vec<Plan> {
     let Sweep { threads, lru_drains } = match plan.experiment.sweep {
         Some(sweep) => sweep(&plan.machine),
         None => Sweep { threads: Vec::new(), lru_drains: Vec::new() },
@@ -173,8 +182,14 @@ fn variants(plan: &Plan, mechanisms: &[Mechanism], choice: &Choice, settings: &S
     let chosen = once(settings.lru_drain.clone(), PartialEq::eq);
     let lru_drains = if !chosen.is_empty() {
         chosen
-    } else if plan.kernel != plan.experiment.kernel {
-        // Another release than the paper's lists new pages at one time.
+    } else if choice.kernel.is_some() || plan.machine.linux.is_some() {
+        let line = format!(
+            "{} on {}: new pages are listed as {} does, not as the workload says; --set lru_drain=LIST chooses",
+            plan.experiment.name, plan.machine.name, plan.kernel
+        );
+        if lru_drains.iter().any(|drain| *drain != plan.kernel.drain()) && !listed.contains(&line) {
+            listed.push(line);
+        }
         Vec::new()
     } else {
         lru_drains

@@ -1,6 +1,8 @@
 //! The layout of the page: the command line, the contents, the summary of all results, a section for each experiment and
 //! machine, and the machines.
 
+use std::collections::BTreeSet;
+
 use ceasefire_experiments::{Basis, Comparison, Interval, Repeats, Report};
 use ceasefire_machine::config::Machine;
 use maud::{html, Markup, PreEscaped, DOCTYPE};
@@ -10,7 +12,7 @@ use super::figure::{Figure, STYLE};
 use super::group::{groups, Group};
 use super::{bars, capital, lines, machines, ratios, sensitivity, speed};
 use crate::number::{self, compact, range, ratio};
-use crate::results::{conditions, costs, of_own_machine, seeds, Case, Own, Row};
+use crate::results::{conditions, costs, listed, of_own_machine, seeds, Case, Own, Row};
 use crate::results::{Sensitivity, Sure};
 
 /// The names of the summary's columns. The table has a row above them with the names `published` and `ours`.
@@ -257,6 +259,11 @@ fn section(group: &Group, anchor: &Anchor, influences: Option<&Sensitivity>) -> 
         [least, .., most] => format!("{least} to {most} threads"),
         [] => String::new(),
     };
+    let drains: BTreeSet<&str> = group.runs.iter().filter_map(|runs| runs.first().lru_drain).collect();
+    let drains = match &Vec::from_iter(drains).join(" or ")[..] {
+        "" => String::new(),
+        drains => format!("; {}", listed(drains)),
+    };
     let scale = match (first.scale < 1.0, first.published.is_empty()) {
         (true, true) => format!("; scale {}", number::scale(first.scale)),
         (true, false) => format!("; scale {} of the paper's size", number::scale(first.scale)),
@@ -275,7 +282,7 @@ fn section(group: &Group, anchor: &Anchor, influences: Option<&Sensitivity>) -> 
                 @if group.experiment.paper != "none" { " " span.quiet { (group.experiment.paper) "." } }
             }
             @for cost in costs(&of_end) { p { (cost) "." } }
-            p.facts { (first.cpus) " CPUs, " (threads) (scale) "; " (seeds(group.runs[0])) "; "
+            p.facts { (first.cpus) " CPUs, " (threads) (drains) (scale) "; " (seeds(group.runs[0])) "; "
                 (conditions(group.runs[0])) }
             div.figures {
                 @for figure in &figures { (figure.shown(&anchor.id)) }
@@ -354,6 +361,14 @@ mod tests {
         let published = [("elapsed", comparison(1.0, 0.5, Some(0.5), 1.0))].into_iter().collect();
         let text = page("", &[report("per-page"), Report { published, ..report("batched") }]);
         assert!(text.contains("published and simulated") && text.contains("'Before' is"), "{text}");
+    }
+
+    #[test]
+    fn the_facts_say_when_new_pages_are_listed() {
+        let of = |drain| Report { lru_drain: Some(drain), ..report("batched") };
+        assert!(page("", &[of("eager")]).contains("3 threads; new pages listed eager; scale"));
+        let text = page("", &[of("eager"), of("batched")]);
+        assert!(text.contains("3 threads; new pages listed batched or eager; scale"), "{text}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::group::Group;
 use super::hatching::{self, Place};
 use super::plot::{at, whisker, Scale, WIDTH};
 use crate::number::{self, compact, difference, range, threads};
-use crate::results::metric_name;
+use crate::results::{listed, metric_name};
 
 /// The heights of a metric's name, of the row of a bar, and of the gap between two metrics.
 const NAME: f64 = 19.0;
@@ -344,7 +344,7 @@ fn metrics<'a>(group: &Group<'a>) -> Vec<Metric<'a>> {
             name = format!("{name}, {}", threads(report.threads));
         }
         if let Some(drain) = report.lru_drain.filter(|_| drains) {
-            name = format!("{name}, lru drain {drain}");
+            name = format!("{name}, {}", listed(drain));
         }
         let baseline =
             group.runs.iter().copied().find(|other| other.first().is_baseline() && is_of_case(other));

@@ -27,6 +27,11 @@ pub(crate) fn conditions(runs: &Repeats) -> String {
     format!("{checkers}{kernel}{without}{speculating}")
 }
 
+/// The time at which a CPU lists its new pages, in words.
+pub(crate) fn listed(drain: &str) -> String {
+    format!("new pages listed {drain}")
+}
+
 /// The seeds of the runs, in words.
 pub(crate) fn seeds(runs: &Repeats) -> String {
     match runs.all() {

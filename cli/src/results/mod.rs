@@ -13,7 +13,7 @@ mod own_machine;
 mod summary;
 
 pub(crate) use case::{cases, distinction, Case};
-pub(crate) use conditions::{conditions, seeds};
+pub(crate) use conditions::{conditions, listed, seeds};
 pub(crate) use costs::costs;
 pub(crate) use difference::{difference_name, difference_remarks};
 pub(crate) use drawn::{Influence, Interval, Intervals, Number, Prediction, Sensitivity, Sure};

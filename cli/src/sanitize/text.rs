@@ -29,6 +29,11 @@ fn find(find: &Find, symbols: &Symbols) -> String {
     text += &match find.kind {
         Kind::StaleUse => format!("and may still have had the older frame {other:#x}"),
         Kind::Incoherence => format!("although its page tables had frame {other:#x} by then"),
+        Kind::LateUse if find.store => {
+            "although its page tables forbade it, and the change was over".to_owned()
+        }
+        Kind::LateUse => "although its page tables had lost it, and the change was over".to_owned(),
+        Kind::Reuse => "although its page tables had lost it, and the frame had been overwritten".to_owned(),
     };
     let at = |what: &str, place: &Place| {
         let before = match used.time.saturating_sub(place.time) {
@@ -38,15 +43,16 @@ fn find(find: &Find, symbols: &Symbols) -> String {
         format!("\n     {what:<12} CPU {} at {}{before}", place.cpu, symbols.name(place.instruction))
     };
     text += &at("used", used);
-    if find.kind == Kind::StaleUse {
-        text += &at("first used", cached);
-    }
+    text += &at("first used", cached);
     match changed {
         Some(changed) => {
             text += &at("changed", &changed.place);
             let _ = write!(text, ", from {:#x} to {:#x}", changed.before, changed.after);
         }
         None => text += "\n     changed      unseen",
+    }
+    if let Some(given) = &find.given {
+        text += &at("overwritten", given);
     }
     match dropped {
         Some(dropped) => text += &at("last flush", dropped),

@@ -8,7 +8,7 @@ use super::legend::Legend;
 use super::metrics::{Metric, METRICS};
 use super::{framed, Look};
 use crate::number::{compact, difference, range, ratio, scale, threads};
-use crate::results::{conditions, costs, seeds, Case};
+use crate::results::{conditions, costs, listed, seeds, Case};
 
 /// The columns where nothing was published.
 const OWN_COLUMNS: &[Column] = &[
@@ -41,7 +41,7 @@ pub(super) fn block(cases: &[Case], look: Look) -> String {
         first.machine,
         first.cpus,
         threads(first.threads),
-        first.lru_drain.map_or(String::new(), |drain| format!("new pages listed {drain}, ")),
+        first.lru_drain.map_or(String::new(), |drain| format!("{}, ", listed(drain))),
         scale(first.scale),
         seeds(runs),
         conditions(runs)

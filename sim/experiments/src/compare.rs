@@ -1,5 +1,7 @@
 //! Comparing each run's figures with those that its paper published.
 
+use ceasefire_machine::config::Linux;
+
 use crate::experiment::{Experiment, Mechanism};
 use crate::published::{self, published, Basis, Caveat, Comparison, Row, Run, Side};
 use crate::run::Report;
@@ -47,7 +49,8 @@ impl Report {
     fn as_run(&self) -> Run<'_> {
         let Self { experiment, built_in, threads, lru_drain, .. } = self;
         // The machines were fitted on the experiment's own Linux.
-        let is_other = |built_in: &Experiment| self.kernel != built_in.kernel.name();
+        let kernel = Linux::of_release(self.kernel);
+        let is_other = |built_in: &Experiment| kernel.is_none_or(|kernel| kernel.differs(built_in.kernel));
         let altered = !self.without.is_empty() || Experiment::find(experiment).is_some_and(is_other);
         let machine = built_in.unwrap_or_default();
         Run { experiment, machine, threads: *threads, lru_drain: *lru_drain, altered }
@@ -201,6 +204,17 @@ mod tests {
         assert_eq!(report.operations, 9);
         let full = report.at_full_size(&figure).expect("a known figure");
         assert!((full / (report.elapsed_s * 8.0 / plan.scale) - 1.0).abs() < 1e-9, "{full}");
+    }
+
+    #[test]
+    fn a_release_that_does_the_same_alters_nothing() {
+        let machine = builtin("2-socket-intel").expect("a listed name").expect("a valid file");
+        let machine = machine.with_cpus(2).expect("allowed");
+        let experiment = crate::Experiment::find("fork-heavy").expect("an experiment");
+        let run = crate::Plan { scale: 0.01, ..crate::Plan::new(experiment, machine) };
+        let run = crate::Plan { scale: run.least_scale(), ..run }.run(|_| ()).expect("a run");
+        let altered = |kernel| Report { kernel, ..run.clone() }.as_run().altered;
+        assert_eq!(["6.3", "6.9", "6.12", "6.13", "6.18"].map(altered), [true, false, false, false, true]);
     }
 
     #[test]

@@ -32,4 +32,4 @@ pub use run::{
 };
 pub use select::{machine_file, with_values, SelectError};
 pub use table::{columns, metrics, Cells, Column};
-pub use workload_file::Given;
+pub use workload_file::{Given, Written};

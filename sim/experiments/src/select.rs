@@ -124,6 +124,7 @@ fn looks_like_path(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload_file::Written;
 
     #[test]
     fn a_name_is_known_or_a_path() {
@@ -161,7 +162,8 @@ mod tests {
         let listed = EXPERIMENTS.iter().find(|experiment| experiment.name == "wasm-pool:batch=10");
         let found = Experiment::select("wasm-pool:batch=10", &[]).expect("a known name");
         assert!(std::ptr::eq(found[0], listed.expect("a listed name")));
-        assert_eq!(found[0].parameters, [("batch".to_owned(), "10".to_owned())]);
+        let ten = Written { text: "10".to_owned(), is_text: false };
+        assert_eq!(found[0].parameters, [("batch".to_owned(), ten)]);
     }
 
     #[test]

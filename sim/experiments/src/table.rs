@@ -88,6 +88,7 @@ pub fn columns(reports: &[Report]) -> Vec<Column> {
         column("threads", whole(&|one| one.report.threads as u64)),
         column("mechanism", text(&|one| one.report.mechanism.to_owned())),
         column("settle", maybe(&|one| word(one.report.settle))),
+        column("kernel", text(&|one| one.report.kernel.to_owned())),
         column("lru_drain", maybe(&|one| word(one.report.lru_drain))),
         column("without", text(&|one| one.report.without.join(","))),
         column("speculate", number(&|one| one.report.speculate)),
@@ -182,6 +183,8 @@ mod tests {
         assert_eq!(values[at("time.user_s")].to_bits(), reports[0].time.user_s.to_bits());
         assert_eq!(units[at("operations_per_s")], "1/s");
         assert_eq!((units[at("cpu_s")].as_str(), units[at("interrupts")].as_str()), ("s", "count"));
+        let kernel = "6.3".to_owned();
+        assert_eq!(*cells("kernel"), Cells::Text(vec![kernel; metrics.len()]));
         assert_eq!(metrics.len() % 2, 0, "as many rows for each of the two runs");
         assert!(metrics
             .iter()

@@ -67,6 +67,13 @@ impl<'a> Point<'a> {
     /// # Errors
     /// The machine or the experiment refuses the numbers, in one line.
     pub fn plan(&self) -> Result<Plan, String> {
+        let plan = self.unchecked()?;
+        let named = |error| format!("{} on {}: {error}", self.subject.experiment.name, plan.machine.name);
+        plan.check().map_err(named)?;
+        Ok(plan)
+    }
+
+    fn unchecked(&self) -> Result<Plan, String> {
         let mut chosen = Chosen::default();
         for setting in &self.settings {
             let refused = |bound| format!("{}: {:?}: must be {bound}", setting.key, setting.value);
@@ -74,10 +81,7 @@ impl<'a> Point<'a> {
         }
         let machine = self.subject.machine(&chosen).map_err(|error| error.to_string())?;
         let plan = self.subject.plan(&chosen, machine, self.mechanism);
-        let plan = Plan { seed: self.seed, oracle: self.is_checked, shadow: self.is_checked, ..plan };
-        let named = |error| format!("{} on {}: {error}", self.subject.experiment.name, plan.machine.name);
-        plan.check().map_err(named)?;
-        Ok(plan)
+        Ok(Plan { seed: self.seed, oracle: self.is_checked, shadow: self.is_checked, ..plan })
     }
 
     /// An upper bound of the host's memory that the run takes, in bytes; 0 for a run that cannot begin.
@@ -125,8 +129,21 @@ impl<'a> Point<'a> {
         Row { error: Some(error), ..self.row() }
     }
 
+    /// What the study set, and what the run takes where the command line would take a workload's own sweep.
+    fn chosen(&self) -> Vec<Setting> {
+        let mut chosen = self.settings.clone();
+        for (key, value) in self.unchecked().iter().flat_map(Plan::varied) {
+            if self.settings.iter().all(|setting| setting.key != key) {
+                chosen.push(Setting { key: key.to_owned(), value });
+            }
+        }
+        chosen
+    }
+
     /// The row without figures.
     fn row(&self) -> Row {
+        let chosen = self.chosen();
+        let settings = chosen.iter().map(|one| (one.key.clone(), Value::of(&one.key, &one.value)));
         Row {
             point: self.id(),
             case: self.case(),
@@ -134,17 +151,10 @@ impl<'a> Point<'a> {
             experiment: self.subject.experiment.name.clone(),
             machine: self.subject.machine.machine().name.clone(),
             mechanism: self.mechanism.name().to_owned(),
-            command: self.command(),
+            command: self.command_of(&chosen),
             seed: self.seed,
             checked: self.is_checked,
-            settings: self
-                .subject
-                .experiment
-                .parameters
-                .iter()
-                .chain(&self.settings)
-                .map(|setting| (setting.key.clone(), Value::of(&setting.key, &setting.value)))
-                .collect(),
+            settings: self.subject.experiment.parameters.iter().cloned().chain(settings).collect(),
             figures: Vec::new(),
             error: None,
         }
@@ -152,6 +162,10 @@ impl<'a> Point<'a> {
 
     /// The command that repeats the run.
     pub fn command(&self) -> String {
+        self.command_of(&self.chosen())
+    }
+
+    fn command_of(&self, chosen: &[Setting]) -> String {
         let mut command = format!("ceasefire compare {}", quoted(self.subject.experiment.definition.name));
         let mut option = |name: &str, value: &str| {
             // Writing to a string does not fail.
@@ -161,7 +175,7 @@ impl<'a> Point<'a> {
         option("mechanism", self.mechanism.name());
         option("seed", &self.seed.to_string());
         option("repeats", "1");
-        for setting in &self.settings {
+        for setting in chosen {
             match setting.key.as_str() {
                 "scale" | "cpus" | "threads" | "kernel" => option(&setting.key, &setting.value),
                 _ => option("set", &setting.to_string()),

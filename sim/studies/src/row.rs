@@ -27,7 +27,8 @@ pub struct Row {
     pub seed: u64,
     /// Whether the oracle and the shadow record checked the run.
     pub checked: bool,
-    /// What the study set, by key: numbers in the units of the machine file.
+    /// What the study set, by key, numbers in the units of the machine file; and the release of Linux, the number of
+    /// threads and the listing of new pages that the run took by itself.
     pub settings: Vec<(String, Setting)>,
     /// What came out, under the names of the command line's JSON; empty if the run failed.
     pub figures: Vec<(String, f64)>,
@@ -35,7 +36,7 @@ pub struct Row {
     pub error: Option<String>,
 }
 
-/// What a study set.
+/// The value of a key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Setting {

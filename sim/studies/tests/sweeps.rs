@@ -186,7 +186,8 @@ fn every_point_has_a_name_of_its_own_and_mechanisms_share_a_case() {
     assert_eq!(
         points[1].command(),
         "ceasefire compare migrate --machine 2-socket-intel --mechanism per-page --seed 2 --repeats 1 \
-         --scale 0.0001 --cpus 2 --set 'costs.interrupt_deliver=324.43892671039464 ns' --check none"
+         --scale 0.0001 --cpus 2 --set 'costs.interrupt_deliver=324.43892671039464 ns' --kernel 6.3 \
+         --check none"
     );
 }
 
@@ -202,6 +203,30 @@ fn a_kernel_is_a_value_like_others() {
     let column = columns.iter().find(|column| column.name == "kernel").expect("a column");
     assert!(matches!(column.cells, Cells::Text(_) | Cells::TextOrNone(_)), "a name, and no number");
     assert!(points[1].command().ends_with(" --kernel 7.2"), "{}", points[1].command());
+}
+
+#[test]
+fn a_parameter_of_a_workload_keeps_its_type_and_unit() {
+    let folder = TempDir::new().expect("a folder");
+    let workload = "kernel.linux = '$k'\n[sweep]\nk = ['6.9', '6.18']\ntime = ['1 us']\ntimes = [2]\n\
+                    [[process]]\nname = 'p'\n[[process.phase]]\ntimes = '$times'\ndo = [{ compute = '$time' }]\n";
+    fs::write(folder.path().join("w.toml"), workload).expect("a file");
+    let text = "experiments = ['w.toml']\nmachines = ['1-socket']\nmechanisms = ['batched']\n\
+                [parameters]\nworkload.k = ['6.9']\nworkload.time = ['2 us']\nworkload.times = [3]\n";
+    let study = Study::from_text("s.toml", text, folder.path()).expect("a valid study");
+    let row = study.point(0).failed(String::new());
+    let columns = table(std::slice::from_ref(&row));
+    let word = |text: &str| Cells::TextOrNone(vec![Some(text.to_owned())]);
+    for (name, expected) in [
+        ("workload.k", word("6.9")),
+        ("workload.time", word("2 us")),
+        ("workload.times", Cells::NumberOrNone(vec![Some(3.0)])),
+        ("kernel", word("6.9")),
+    ] {
+        let column = columns.iter().find(|column| column.name == name).expect("a column");
+        assert_eq!(column.cells, expected, "{name}");
+    }
+    assert!(row.command.contains("w.toml:k=6.9,time=2 us,times=3"), "{}", row.command);
 }
 
 #[test]

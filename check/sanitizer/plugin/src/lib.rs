@@ -4,8 +4,10 @@ mod qemu;
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::Instant;
 
 use ceasefire_sanitizer::arch::aarch64::Aarch64;
 use ceasefire_sanitizer::arch::x86::X86;
@@ -111,11 +113,17 @@ fn install(id: Id, info: &Info, arguments: Vec<String>) -> Result<(), String> {
 }
 
 fn begin<A: Emulated>(id: Id, target: &str, cpus: usize, report: Report) {
-    let watch = Watch::new(target, cpus, report);
+    let watch = Watch::new(target, cpus, report, now);
     let cpus = (0..cpus).map(|index| Own(UnsafeCell::new(Cpu::new(index)))).collect();
     // QEMU loads the plugin once.
     let _ = A::machine().set(Machine { watch, cpus });
     Callbacks { cpu: on_cpu::<A>, block: on_block::<A>, exit: on_exit::<A> }.register(id);
+}
+
+/// The nanoseconds since the first call.
+fn now() -> u64 {
+    static BEGUN: OnceLock<Instant> = OnceLock::new();
+    BEGUN.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
 /// The registers of the calling CPU.
@@ -176,10 +184,17 @@ extern "C" fn on_special<A: Emulated>(cpu: c_uint, special: *mut c_void) {
 }
 
 /// An access and its address.
-#[derive(Clone, Copy)]
-struct At(Access, u64);
+struct At<A>(Access, u64, PhantomData<A>);
 
-impl watch::Access for At {
+impl<A> Clone for At<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A> Copy for At<A> {}
+
+impl<A: Arch> watch::Access for At<A> {
     fn physical(self) -> Option<u64> {
         self.0.physical(self.1)
     }
@@ -187,12 +202,16 @@ impl watch::Access for At {
     fn value(self) -> Option<u64> {
         self.0.value()
     }
+
+    fn thread(self) -> Option<u64> {
+        A::thread(&Registers)
+    }
 }
 
 extern "C" fn on_access<A: Emulated>(cpu: c_uint, access: Access, address: u64, by: *mut c_void) {
     let Some((watch, cpu)) = in_callback_of::<A>(cpu) else { return };
     let what = Accessed { address, by: by as u64, bytes: access.bytes(), store: access.is_store() };
-    watch.access(cpu, what, At(access, address));
+    watch.access(cpu, what, At(access, address, PhantomData::<A>));
 }
 
 extern "C" fn on_exit<A: Emulated>(_: Id, _: *mut c_void) {

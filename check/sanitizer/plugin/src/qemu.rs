@@ -81,7 +81,6 @@ type OnInstruction = extern "C" fn(c_uint, *mut c_void);
 type OnAccess = extern "C" fn(c_uint, Access, u64, *mut c_void);
 type OnExit = extern "C" fn(Id, *mut c_void);
 
-const NO_REGISTERS: c_int = 0;
 const READS_REGISTERS: c_int = 1;
 const LOADS_AND_STORES: c_int = 3;
 
@@ -174,7 +173,7 @@ impl Translated {
     /// Asks for a call after each of its accesses.
     pub(crate) fn after_each_access(&self, on: OnAccess, data: *mut c_void) {
         // SAFETY: as above.
-        unsafe { qemu_plugin_register_vcpu_mem_cb(self.0, on, NO_REGISTERS, LOADS_AND_STORES, data) }
+        unsafe { qemu_plugin_register_vcpu_mem_cb(self.0, on, READS_REGISTERS, LOADS_AND_STORES, data) }
     }
 }
 

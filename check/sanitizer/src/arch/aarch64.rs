@@ -67,6 +67,7 @@ const CPSR: usize = 35;
 const FAR: usize = 36;
 const ESR: usize = 37;
 const FEATURES: usize = 38;
+const THREAD: usize = 39;
 
 /// A register of general use as an operand. The last number is zero.
 fn general(operands: &dyn Operands, number: u8) -> u64 {
@@ -325,6 +326,7 @@ impl Arch for Aarch64 {
         "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15",
         "x16", "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30",
         "TTBR0_EL1", "TTBR1_EL1", "TCR_EL1", "SCTLR|SCTLR_EL1", "cpsr", "FAR_EL1", "ESR_EL1", "ID_AA64MMFR2_EL1",
+        "TPIDR_EL0",
     ];
 
     fn decode(bytes: &[u8]) -> Option<Instruction> {
@@ -437,6 +439,14 @@ impl Arch for Aarch64 {
         let moved = (before ^ after) & (ADDRESS | TABLE) != 0;
         before & VALID != 0
             && (after & VALID == 0 || moved || lost != 0 || (stores(before) && !stores(after)))
+    }
+
+    fn frame(entry: u64) -> Option<u64> {
+        (entry & VALID != 0 && entry & TABLE != 0).then_some((entry & 0x0000_ffff_ffff_f000) >> PAGE)
+    }
+
+    fn thread(operands: &dyn Operands) -> Option<u64> {
+        Some(operands.register(THREAD)).filter(|&thread| thread != 0)
     }
 
     fn meaning(entry: u64) -> u64 {
@@ -870,5 +880,8 @@ mod tests {
         assert!(Aarch64::narrows(page & !READ_ONLY, page) && Aarch64::narrows(page | DIRTY_MANAGED, page));
         assert!(!Aarch64::narrows(0, page));
         assert_eq!([0x5000, 0x5001, 0x5003].map(Aarch64::table), [None, None, Some(0x5000)]);
+        assert_eq!([0x5000, 0x5001, 0x5003].map(Aarch64::frame), [None, None, Some(5)]);
+        assert_eq!(Aarch64::thread(&Cpu(&[(THREAD, 7)])), Some(7));
+        assert_eq!(Aarch64::thread(&Cpu(&[])), None);
     }
 }

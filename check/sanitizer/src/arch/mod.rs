@@ -170,6 +170,12 @@ pub trait Arch: Default + Send + 'static {
     /// rights. Widened rights need no flush.
     fn narrows(before: u64, after: u64) -> bool;
 
+    /// The frame of a page of the smallest size, of an entry of the last level.
+    fn frame(entry: u64) -> Option<u64>;
+
+    /// The thread of a program that a CPU runs, by a register that each thread has for itself. `None`: it is not known.
+    fn thread(operands: &dyn Operands) -> Option<u64>;
+
     /// What of an entry matters to a translation: not whether it was used.
     fn meaning(entry: u64) -> u64;
 }

@@ -11,6 +11,7 @@ pub struct X86 {
     efer: u64,
 }
 
+const CR0_WP: u64 = 1 << 16;
 const CR0_PG: u64 = 1 << 31;
 const CR4_PSE: u64 = 1 << 4;
 const CR4_PAE: u64 = 1 << 5;
@@ -55,6 +56,12 @@ pub struct Address {
 }
 
 impl Address {
+    /// The address in a register.
+    #[cfg(test)]
+    pub(crate) fn base(register: u8) -> Self {
+        Self { base: Some(register), ..Self::default() }
+    }
+
     fn of(self, operands: &dyn Operands) -> u64 {
         let register = |number: u8| operands.register(number.into());
         let base = self.base.map_or(0, register);
@@ -207,6 +214,8 @@ impl Arch for X86 {
             rights.user &= entry & USER != 0;
             rights.execute &= entry & NO_EXECUTE == 0;
             if level == 0 || (entry & LARGE != 0 && level < 3) {
+                // The kernel may store anywhere without it.
+                rights.store |= self.cr0 & CR0_WP == 0;
                 walk.translation = Some(Translation {
                     frame: (entry & ADDRESS) >> shift << (shift - PAGE),
                     shift,
@@ -227,6 +236,14 @@ impl Arch for X86 {
     fn narrows(before: u64, after: u64) -> bool {
         let lost = (WRITABLE | USER) & (before & !after) | NO_EXECUTE & (after & !before);
         before & PRESENT != 0 && (after & PRESENT == 0 || (before ^ after) & ADDRESS != 0 || lost != 0)
+    }
+
+    fn frame(entry: u64) -> Option<u64> {
+        (entry & PRESENT != 0).then_some((entry & ADDRESS) >> PAGE)
+    }
+
+    fn thread(operands: &dyn Operands) -> Option<u64> {
+        Some(operands.register(FS_BASE)).filter(|&base| base != 0)
     }
 
     fn meaning(entry: u64) -> u64 {
@@ -272,7 +289,7 @@ fn decode(bytes: &[u8]) -> Option<Instruction> {
     }
 }
 
-/// Reads the operand in memory whose bytes begin with ModRM, `before` bytes after the instruction's first.
+/// Reads the operand in memory whose bytes begin with `ModRM`, `before` bytes after the instruction's first.
 fn address(mut operand: Address, rex: u8, bytes: &[u8], before: usize) -> Option<Address> {
     let mode = *bytes.first()?;
     let mut at = 1;
@@ -299,12 +316,12 @@ fn address(mut operand: Address, rex: u8, bytes: &[u8], before: usize) -> Option
         operand.offset = i32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?);
         at += 4;
     } else if mode >> 6 == 1 {
-        operand.offset = i32::from(*bytes.get(at)? as i8);
+        operand.offset = i32::from((*bytes.get(at)?).cast_signed());
         at += 1;
     }
     if operand.base == Some(RIP as u8) {
         // It counts from the end of the instruction.
-        operand.offset = operand.offset.wrapping_add((before + at) as i32);
+        operand.offset = operand.offset.wrapping_add_unsigned((before + at) as u32);
     }
     Some(operand)
 }
@@ -406,7 +423,7 @@ mod tests {
 
     #[test]
     fn tables_are_walked_to_pages_of_three_sizes() {
-        let cpu = X86 { cr0: CR0_PG, cr3: 0x1000, cr4: CR4_PAE | CR4_PGE, efer: EFER_LME };
+        let cpu = X86 { cr0: CR0_PG | CR0_WP, cr3: 0x1000, cr4: CR4_PAE | CR4_PGE, efer: EFER_LME };
         let entries = [
             (0x1000, 0x2000 | 7),
             (0x2000, 0x3000 | 7),

@@ -9,6 +9,7 @@ use super::error::RunError;
 use super::mechanism::Mechanism;
 use super::setup::Setup;
 use super::started::Started;
+use crate::workload_file::Written;
 
 /// The paper named by experiments that reviewers of lazy unmap flush (LUF) asked for on the Linux mailing lists:
 /// workloads that store, fork, allocate in a hurry, or run on a small machine. LUF's author published no figures for
@@ -47,7 +48,7 @@ pub struct Experiment {
     /// The mechanisms that the paper compares: its baseline first, its proposal second.
     pub mechanisms: &'static [Mechanism],
     /// The values of a workload file's parameters, by name.
-    pub parameters: &'static [(String, String)],
+    pub parameters: &'static [(String, Written)],
     /// The Linux on which it runs, unless the machine's file names another: that of its paper, also where the paper's
     /// reviewers asked for it, or the newest.
     pub kernel: Linux,

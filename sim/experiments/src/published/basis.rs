@@ -144,7 +144,7 @@ pub(crate) struct Run<'a> {
     pub(crate) machine: &'a str,
     pub(crate) threads: usize,
     pub(crate) lru_drain: Option<&'a str>,
-    /// Whether effects were left out of the model, or a release of Linux was chosen.
+    /// Whether effects were left out of the model, or a release of Linux was chosen that does not do the same.
     pub(crate) altered: bool,
 }
 

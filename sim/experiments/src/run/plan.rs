@@ -236,13 +236,23 @@ impl Plan {
             ("experiment", Some(self.experiment.name.to_owned())),
             ("mechanism", Some(self.mechanism.name().to_owned())),
             ("settle", self.settle().map(str::to_owned)),
-            ("threads", self.threads.map(|threads| threads.to_string())),
-            ("kernel", Some(self.kernel.name().to_owned())),
-            ("lru_drain", self.listing().map(str::to_owned)),
             ("scale", Some(self.scale.to_string())),
             ("seed", Some(self.seed.to_string())),
             ("machine_hash", Some(self.machine.hash())),
         ];
-        choices.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+        let choices = choices.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        choices.chain(self.varied()).map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// The names and values of the choices that the machine, the workload or its sweep makes if the command line does
+    /// not: the release of Linux and, if they can be chosen, the number of threads and the listing of new pages.
+    pub fn varied(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let threads = self.experiment.sweep.map(|_| self.chosen_threads().to_string());
+        let varied = [
+            ("threads", threads),
+            ("kernel", Some(self.kernel.name().to_owned())),
+            ("lru_drain", self.listing().map(str::to_owned)),
+        ];
+        varied.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }
 }

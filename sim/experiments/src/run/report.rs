@@ -72,11 +72,12 @@ pub struct Report {
     pub lru_drain: Option<&'static str>,
     /// The time from the first program's start to the last program's end, or between the two moments.
     pub elapsed_s: f64,
-    /// The time of all programs outside the kernel.
+    /// The time of all programs outside the kernel, over the whole run.
     pub user_s: f64,
-    /// The time of all programs in the kernel, as time(1) reports it, including the interrupts that hit them.
+    /// The time of all programs in the kernel over the whole run, as time(1) reports it, including the interrupts that
+    /// hit them.
     pub system_s: f64,
-    /// The time of the kernel's own threads, which do background reclaim.
+    /// The time of the kernel's own threads, which do background reclaim, over the whole run.
     pub kernel_s: f64,
     /// The longest elapsed time of a program minus the shortest.
     pub finish_range_s: f64,

@@ -32,7 +32,7 @@ use self::amount::{Amount, Words};
 use self::language::{Sweep as Varied, Workload};
 use self::layout::Layout;
 use self::variants::name_of;
-pub use self::variants::Given;
+pub use self::variants::{Given, Written};
 use crate::experiment::{Experiment, Footprint, Frames, Overview, RunError, Sweep};
 use crate::workloads::files;
 

@@ -38,6 +38,7 @@ pub(super) fn read(mut root: Section<'_>) -> Result<Workload, Error> {
     let repeats =
         root.take_if_there("repeats").map_or(Ok(3), |entry| entry.count(1, u16::MAX.into()))? as u16;
     let memory = root.take_if_there("memory").map(|entry| Amount::size(&entry)).transpose()?;
+    root.refuse("linux", "kernel.linux")?;
     let kernel = root.take_if_there("kernel").map(read_kernel).transpose()?.unwrap_or_default();
     let measure = root.take_if_there("measure").map(read_measure).transpose()?;
     let sweep = read_sweep(&mut root)?;

@@ -265,6 +265,9 @@ fn the_kernel_of_a_machine_comes_before_that_of_the_workload() {
     let known = r#""4.2", "6.3", "6.9", "6.12", "6.13", "6.18", "7.2""#;
     let expected = format!("f:2: kernel.linux: \"6.10\": must be one of {known}");
     assert_eq!(error_of(&text("linux = '6.10'")), expected);
+    assert_eq!(error_of(&text("linux = 6.10")), "f:2: kernel.linux: 6.10: must be a text: \"6.10\"");
+    let top = format!("linux = '6.9'\n{}", process("", 1, "{ sleep = '1 us' }"));
+    assert_eq!(error_of(&top), "f:1: linux: unknown key; did you mean 'kernel.linux'?");
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //! in the file. `threads` and `lru_drain` are no such parameters: the command line can choose them too. Values that are
 //! given take the place of those in the file.
 
+use std::fmt;
+
 use ceasefire_machine::document::{parse, suggestion, Entry, Error, Place, Problem};
 
 use super::amount::is_name;
@@ -15,22 +17,42 @@ const MOST: usize = 256;
 /// The parameters that the command line can choose.
 const CHOSEN: [&str; 2] = ["threads", "lru_drain"];
 
+/// The value of a parameter, as the file writes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The value, without quotation marks.
+    pub text: String,
+    /// Whether it is a text; otherwise it is a number.
+    pub is_text: bool,
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 /// A workload and the values of its parameters, by name.
-pub(super) type Variant = (Vec<(String, String)>, Workload);
+pub(super) type Variant = (Vec<(String, Written)>, Workload);
 
 /// Parameters, each with its values as they would stand in the file, without quotation marks.
 pub type Given = [(String, Vec<String>)];
 
 /// The values in the name of a variant: `batch=10,purge=never`.
-pub(super) fn name_of(values: &[(String, String)]) -> String {
+pub(super) fn name_of(values: &[(String, Written)]) -> String {
     values.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
 }
 
 /// Reads all variants of the workload that `text` describes, with the `given` values of some parameters. Errors name
 /// `file`.
 pub(super) fn read_all(file: &str, text: &str, given: &Given) -> Result<Vec<Variant>, Error> {
-    let written = given.iter().map(|(name, values)| written(name, values)).collect::<Vec<_>>();
-    let mut parameters = parameters(file, text)?;
+    let of_file = parameters(file, text)?;
+    let line = |(name, values): &(String, Vec<String>)| {
+        let own = of_file.iter().find(|(known, _)| known == name);
+        written(name, values, own.map_or(&[], |(_, own)| own))
+    };
+    let written: Vec<String> = given.iter().map(line).collect();
+    let mut parameters = of_file;
     for ((name, _), written) in given.iter().zip(&written) {
         let mut values = some_items(parse(file, written)?.take(name)?)?;
         match parameters.iter_mut().find(|(known, _)| known == name) {
@@ -59,9 +81,14 @@ fn differ(values: &[Entry<'_>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The line of a file that gives a parameter these values.
-fn written(name: &str, values: &[String]) -> String {
-    let is_number = |text: &String| text.parse::<f64>().is_ok_and(f64::is_finite);
+/// The line of a file that gives a parameter these values in the place of its `own`. What looks like a number is a text if
+/// the file has it as one, or has only texts.
+fn written(name: &str, values: &[String], own: &[Entry<'_>]) -> String {
+    let is_text = |text: &String| {
+        let same = own.iter().find(|value| value.written().as_ref() == Some(text));
+        same.map_or_else(|| own.iter().all(Entry::is_text), Entry::is_text)
+    };
+    let is_number = |text: &String| text.parse::<f64>().is_ok_and(f64::is_finite) && !is_text(text);
     let written = |text: &String| if is_number(text) { text.clone() } else { quoted(text) };
     // A key with quotation marks may have any name.
     let values: Vec<String> = values.iter().map(written).collect();
@@ -129,7 +156,10 @@ fn variant(file: &str, text: &str, parameters: &Parameters<'_>, number: usize) -
         _ => Ok(None),
     };
     root.replace_texts(&find)?;
-    let values = chosen.iter().map(|&(name, value)| (name.to_owned(), value.written().unwrap_or_default()));
+    let values = chosen.iter().map(|&(name, value)| {
+        let text = value.written().unwrap_or_default();
+        (name.to_owned(), Written { text, is_text: value.is_text() })
+    });
     Ok((values.collect(), read(root)?))
 }
 
@@ -197,6 +227,20 @@ mod tests {
         assert_eq!(error, "f:1: a: a list of 0: must be 1 to 1048576 items");
         let error = named(&file("", "'1 us'"), &[("a", &["1"])]).expect_err("must be refused");
         assert_eq!(error, "f: parameter \"a\": must be left out: the workload has no parameters");
+    }
+
+    #[test]
+    fn a_text_that_looks_like_a_number_is_given_as_a_text() {
+        let text = |values| file(&format!("kernel.linux = '$k'\n[sweep]\nk = [{values}]"), "'1 us'");
+        for values in ["'6.9', '6.18'", "'6.9', 6.18"] {
+            assert_eq!(named(&text(values), &[("k", &["6.9"])]), Ok(vec!["k=6.9".to_owned()]), "{values}");
+        }
+        assert_eq!(named(&text("'6.9', '6.18'"), &[("k", &["6.12"])]), Ok(vec!["k=6.12".to_owned()]));
+        assert!(named(&text("'6.9', 6.18"), &[("k", &["6.12"])]).is_err(), "beside a number it is a number");
+        let of = file("[sweep]\na = [1]\ntime = ['1 us']", "'$time'");
+        let variants = read_all("f", &of, &[("a".to_owned(), vec!["2".to_owned()])]).expect("valid");
+        let texts = variants[0].0.iter().map(|(_, value)| value.is_text);
+        assert_eq!(texts.collect::<Vec<_>>(), [false, true]);
     }
 
     #[test]

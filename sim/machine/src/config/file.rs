@@ -58,6 +58,7 @@ pub(super) fn assemble(
     let (mut files, mut warnings) = (Vec::new(), Vec::new());
     let name = root.take("name")?.text()?;
     let description = root.take("description")?.text()?;
+    root.refuse("kernel", "linux")?;
     let linux = root.take_if_there("linux").map(|entry| entry.one_of(&KERNELS)).transpose()?;
     let tlb = TlbGeometry::read(root.take("tlb")?.section()?, &mut sources)?;
     let section = root.take("latency")?.section()?;
@@ -306,7 +307,12 @@ mod tests {
         assert_eq!((plain.linux, machine.linux.map(Linux::name)), (None, Some("6.9")));
         assert!(machine.hash() != plain.hash() && machine.hash() != named("6.3").expect("valid").hash());
         let known = r#""4.2", "6.3", "6.9", "6.12", "6.13", "6.18", "7.2""#;
-        assert_eq!(named("6.10"), Err(format!("f:1: linux: \"6.10\": must be one of {known}")));
+        for name in ["6.10", ""] {
+            assert_eq!(named(name), Err(format!("f:1: linux: {name:?}: must be one of {known}")));
+        }
+        let of = |line| read(&format!("{line}\n{}", text(UNIFORM))).expect_err("must be refused");
+        assert_eq!(of("linux = 6.10"), "f:1: linux: 6.10: must be a text: \"6.10\"");
+        assert_eq!(of("kernel = '6.9'"), "f:1: kernel: unknown key; did you mean 'linux'?");
     }
 
     #[test]

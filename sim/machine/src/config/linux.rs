@@ -87,6 +87,11 @@ impl Linux {
         known.map(|(_, linux)| *linux)
     }
 
+    /// Whether something here changed between the two releases.
+    pub fn differs(self, other: Self) -> bool {
+        CHANGES.iter().any(|(_, since, ..)| (*since <= self) != (*since <= other))
+    }
+
     /// Sets up a memory manager as this release does.
     pub fn configure(self, config: &mut Config) {
         config.joins_areas = true;
@@ -195,6 +200,13 @@ mod tests {
         assert_eq!(all[5], (31, LruDrain::Batched, AreaLocks::Advice, true, true));
         assert_eq!((all[2], all[3], all[6]), (all[4], all[4], all[5]));
         assert_eq!(KERNELS.map(|(name, linux)| linux.name() == name), [true; 7]);
+    }
+
+    #[test]
+    fn releases_differ_by_what_changed_between_them() {
+        let differs = KERNELS.map(|(_, linux)| linux.differs(Linux::V6_12));
+        assert_eq!(differs, [true, true, false, false, false, true, true]);
+        assert!(!Linux::V7_2.differs(Linux::V6_18) && Linux::V6_18.differs(Linux::V6_13));
     }
 
     #[test]

@@ -154,7 +154,7 @@ mod tests {
             ("fitted = ['x']", "f:3: a.fitted: expected a text, found a list"),
             ("fitted = ' '", "f:3: a.fitted: \" \": must be a text that is not blank"),
             ("seen = 'x'", "f:3: a.seen: expected a list, found a text"),
-            ("seen = [3]", "f:3: a.seen[0]: expected a text, found a whole number"),
+            ("seen = [3]", "f:3: a.seen[0]: 3: must be a text: \"3\""),
             ("seen = []", "f:3: a.seen: an empty list: must be at least one name"),
             ("tuned = 'x'", "f:3: a.tuned: unknown key"),
         ] {

@@ -133,11 +133,23 @@ impl<'a> Section<'a> {
         match self.table.iter().map(|(key, _)| key).min_by_key(|key| key.span().start) {
             None => Ok(()),
             Some(key) => {
-                let place = Place { offset: Some(key.span().start), ..self.place.inner(key.get_ref()) };
-                let nearest = nearest(key.get_ref(), self.known.iter().map(String::as_str));
-                Err(place.error(Problem::Unknown(nearest.map(str::to_owned))))
+                Err(self.unknown(key, nearest(key.get_ref(), self.known.iter().map(String::as_str))))
             }
         }
+    }
+
+    /// Refuses a key that is known elsewhere for what is called `meant` here.
+    ///
+    /// # Errors
+    /// The key is there.
+    pub fn refuse(&self, key: &str, meant: &str) -> Result<(), Error> {
+        let found = self.table.iter().map(|(key, _)| key).find(|found| found.get_ref() == key);
+        found.map_or(Ok(()), |found| Err(self.unknown(found, Some(meant))))
+    }
+
+    fn unknown(&self, key: &toml::Spanned<DeString<'_>>, meant: Option<&str>) -> Error {
+        let place = Place { offset: Some(key.span().start), ..self.place.inner(key.get_ref()) };
+        place.error(Problem::Unknown(meant.map(str::to_owned)))
     }
 }
 
@@ -198,6 +210,11 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Whether the value is a text.
+    pub fn is_text(&self) -> bool {
+        matches!(self.value, DeValue::String(_))
+    }
+
     /// Whether the value is a list.
     pub fn is_list(&self) -> bool {
         matches!(self.value, DeValue::Array(_))
@@ -218,6 +235,10 @@ impl<'a> Entry<'a> {
                 Err(self.place.error(Problem::invalid(format!("{text:?}"), "a text that is not blank")))
             }
             DeValue::String(text) => Ok(text.clone().into_owned()),
+            DeValue::Integer(_) | DeValue::Float(_) => {
+                let number = shown(&self.value);
+                Err(self.place.error(Problem::invalid(&number, format!("a text: \"{number}\""))))
+            }
             other => Err(wrong_type(&self.place, "a text", other)),
         }
     }
@@ -227,7 +248,8 @@ impl<'a> Entry<'a> {
     /// # Errors
     /// The value is no text, or none of the names.
     pub fn one_of<T: Copy>(&self, known: &[(&str, T)]) -> Result<T, Error> {
-        let text = self.text()?;
+        // A blank text is none of the names.
+        let text = self.written().filter(|_| self.is_text()).map_or_else(|| self.text(), Ok)?;
         known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
             let names: Vec<String> = known.iter().map(|(name, _)| format!("{name:?}")).collect();
             self.place.error(Problem::invalid(format!("{text:?}"), format!("one of {}", names.join(", "))))
@@ -429,7 +451,7 @@ mod tests {
 
     #[test]
     fn errors_name_wrong_types() {
-        assert_eq!(message(value("a = 1").text()), "f:1: a: expected a text, found a whole number");
+        assert_eq!(message(value("a = 1").text()), "f:1: a: 1: must be a text: \"1\"");
         assert_eq!(message(value("a = 'x'").number()), "f:1: a: expected a number, found a text");
         assert_eq!(message(value("a = 1.5").count(0, 9)), "f:1: a: expected a whole number, found a number");
         assert_eq!(message(value("a = 0").flag()), "f:1: a: expected true or false, found a whole number");
@@ -453,7 +475,7 @@ mod tests {
         let known = [("x", 1), ("y", 2)];
         assert_eq!(value("a = 'y'").one_of(&known), Ok(2));
         assert_eq!(message(value("a = 'z'").one_of(&known)), r#"f:1: a: "z": must be one of "x", "y""#);
-        assert_eq!(message(value("a = 1").one_of(&known)), "f:1: a: expected a text, found a whole number");
+        assert_eq!(message(value("a = 1.10").one_of(&known)), "f:1: a: 1.10: must be a text: \"1.10\"");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use ceasefire_experiments::{machine_file, with_values, Experiment, Given, Mechanism, SelectError};
+use ceasefire_experiments::{machine_file, with_values, Experiment, Given, Mechanism, SelectError, Written};
 use ceasefire_machine::document::{parse, Entry, Error, Place, Problem, Section};
 
 use super::axis::{values, Axis, Drawn, Setting, Values};
@@ -12,6 +12,7 @@ use super::sample::{Method, Sample, MOST_DIMENSIONS, MOST_DRAWS};
 use super::subject::{Chosen, Named, Subject, OF_RUN, OF_WORKLOAD};
 use super::{Check, Study, MOST_POINTS};
 use crate::point::{hash, Point};
+use crate::row::Setting as Value;
 
 /// Reads a study.
 pub(super) fn read(name: &str, text: &str, folder: &Path) -> Result<Study, Error> {
@@ -171,12 +172,12 @@ fn selected(folder: &Path, name: &str, given: &Given) -> Result<Vec<Named>, Sele
 }
 
 /// The parameters of a variant of a workload.
-fn parameters_of(experiment: &Experiment) -> Vec<Setting> {
-    let setting = |(name, value): &(String, String)| Setting {
-        key: format!("{OF_WORKLOAD}{name}"),
-        value: value.clone(),
+fn parameters_of(experiment: &Experiment) -> Vec<(String, Value)> {
+    let value = |(name, value): &(String, Written)| {
+        let number = value.text.parse().ok().filter(|_| !value.is_text);
+        (format!("{OF_WORKLOAD}{name}"), number.map_or(Value::Word(value.text.clone()), Value::Number))
     };
-    experiment.parameters.iter().map(setting).collect()
+    experiment.parameters.iter().map(value).collect()
 }
 
 /// A name as the library finds it: that of a file begins at the study's folder.

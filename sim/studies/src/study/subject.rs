@@ -7,6 +7,7 @@ use ceasefire_machine::config::{Change, Machine, MachineError, MachineFile};
 
 use super::axis::Setting;
 use super::ranges::Ranges;
+use crate::row::Setting as Value;
 
 /// An experiment, and its name in the study's results.
 #[derive(Debug, Clone)]
@@ -16,8 +17,8 @@ pub(crate) struct Named {
     pub(crate) name: String,
     /// All that determines it: its name, or the hash of its file and the values of its parameters.
     pub(crate) content: String,
-    /// The values of its workload's parameters.
-    pub(crate) parameters: Vec<Setting>,
+    /// The values of its workload's parameters, by key.
+    pub(crate) parameters: Vec<(String, Value)>,
 }
 
 /// An experiment on one machine.

@@ -1,0 +1,98 @@
+//! Frames that were given to somebody else after they had lost a translation.
+//!
+//! Nobody tells when a kernel hands a frame out. But it clears the frame or copies another to it: it overwrites all of it,
+//! through another address. A frame that is mapped again before that has kept its owner.
+
+use std::sync::Mutex;
+
+use foldhash::HashMap;
+
+use crate::find::Place;
+use crate::frames::Frames;
+use crate::tables::lock;
+
+/// The bytes of a part of a frame whose first store is noted, as a power of two.
+const LINE: u32 = 6;
+
+/// The frames that are remembered, at least. Twice as many at most.
+const REMEMBERED: usize = 1 << 18;
+
+/// The frames whose owners may change, and those whose owners have.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    /// The lines that were overwritten, a bit for each.
+    watched: Mutex<HashMap<u64, u64>>,
+    /// Where the last line was, in the newer part and the one before.
+    given: Mutex<[HashMap<u64, Place>; 2]>,
+}
+
+impl Owners {
+    /// A frame has lost a translation.
+    pub(crate) fn unmapped(&self, frame: u64, frames: &Frames) {
+        let mut watched = lock(&self.watched);
+        if watched.len() >= REMEMBERED {
+            watched.drain().for_each(|(frame, _)| frames.watch(frame, false));
+        }
+        watched.insert(frame, 0);
+        frames.watch(frame, true);
+    }
+
+    /// A frame has got a translation.
+    pub(crate) fn mapped(&self, frame: u64, frames: &Frames) {
+        if frames.is_watched(frame) && lock(&self.watched).remove(&frame).is_some() {
+            frames.watch(frame, false);
+        }
+    }
+
+    /// Whether a store may be the first to its line.
+    #[inline]
+    pub(crate) fn begins_line(address: u64) -> bool {
+        address.is_multiple_of(1 << LINE)
+    }
+
+    /// The kernel has stored to a line of a watched frame.
+    pub(crate) fn stored(&self, frame: u64, address: u64, place: Place, frames: &Frames) {
+        let mut watched = lock(&self.watched);
+        let Some(lines) = watched.get_mut(&frame) else { return };
+        *lines |= 1 << (address >> LINE & 63);
+        if *lines == u64::MAX {
+            watched.remove(&frame);
+            frames.watch(frame, false);
+            let mut given = lock(&self.given);
+            if given[0].len() >= REMEMBERED {
+                given.swap(0, 1);
+                given[0].clear();
+            }
+            given[0].insert(frame, place);
+        }
+    }
+
+    /// Where a frame was last given to somebody else.
+    pub(crate) fn given(&self, frame: u64) -> Option<Place> {
+        lock(&self.given).iter().find_map(|given| given.get(&frame)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_given_away_once_all_of_it_is_overwritten() {
+        let (owners, frames) = (Owners::default(), Frames::new());
+        let place = |time| Place { cpu: 0, time, instruction: 1 };
+        let all = |owners: &Owners| {
+            (0..64).for_each(|line| owners.stored(7, 7 << 12 | line << 6, place(line), &frames));
+        };
+        all(&owners);
+        assert_eq!(owners.given(7), None, "it lost no translation");
+        owners.unmapped(7, &frames);
+        owners.mapped(7, &frames);
+        all(&owners);
+        assert_eq!((owners.given(7), frames.is_watched(7)), (None, false), "it was mapped again");
+        owners.unmapped(7, &frames);
+        assert!(frames.is_watched(7) && Owners::begins_line(0x7040) && !Owners::begins_line(0x7048));
+        all(&owners);
+        assert_eq!((owners.given(7), frames.is_watched(7)), (Some(place(63)), false));
+    }
+}

@@ -1,0 +1,410 @@
+use std::cell::Cell;
+use std::path::PathBuf;
+
+use super::*;
+use crate::arch::aarch64::Aarch64;
+use crate::arch::x86::{Instruction, X86};
+use crate::arch::Rights;
+
+/// The guest's memory: 16 MiB from address 0.
+const BYTES: u64 = 16 << 20;
+
+/// Where the kernel has all memory, in large pages, and an instruction of it.
+const KERNEL: u64 = 0xffff_8000_0000_0000;
+const CODE: u64 = 0xffff_ffff_8000_0000;
+
+/// An instruction of the program, and one of its pages.
+const PROGRAM: u64 = 0x40_0000;
+const PAGE_OF_PROGRAM: u64 = 0x5000_0000;
+
+/// Bits of entries.
+const READ_ONLY: u64 = 1 << 2 | 1;
+const WRITABLE: u64 = READ_ONLY | 2;
+const LARGE: u64 = 1 << 7;
+const GLOBAL: u64 = 1 << 8;
+
+thread_local! {
+    static NOW: Cell<u64> = const { Cell::new(0) };
+    static THREAD: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A guest of two CPUs whose emulator has a TLB for nothing: each access says which frame it used.
+struct Guest {
+    memory: Vec<u64>,
+    watch: Watch,
+    cpus: [Cpu<X86>; 2],
+    /// The next free frame for a table.
+    free: u64,
+    report: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+/// The registers at an instruction. CR3 leads to frame 1.
+struct Registers {
+    first: u64,
+}
+
+impl Operands for Registers {
+    fn register(&self, index: usize) -> u64 {
+        match X86::REGISTERS[index] {
+            "cr0" => 1 << 31 | 1 << 16,
+            "cr3" => 1 << PAGE,
+            "cr4" => 1 << 5 | 1 << 7,
+            "efer" => 1 << 8,
+            "rax" => self.first,
+            _ => 0,
+        }
+    }
+
+    fn load(&self, _: u64) -> Option<u64> {
+        None
+    }
+}
+
+/// What the emulator says of an access.
+#[derive(Clone, Copy)]
+struct Used(u64);
+
+impl Access for Used {
+    fn physical(self) -> Option<u64> {
+        Some(self.0)
+    }
+
+    fn value(self) -> Option<u64> {
+        None
+    }
+
+    fn thread(self) -> Option<u64> {
+        Some(THREAD.get()).filter(|&thread| thread != 0)
+    }
+}
+
+impl Guest {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let report = folder.path().join("report");
+        NOW.set(0);
+        THREAD.set(0);
+        let memory = vec![0; (BYTES / 8) as usize];
+        let created = Report::create(&report).expect("a file");
+        let mut watch = Watch::new("x86_64", 2, created, || {
+            NOW.set(NOW.get() + 1000);
+            NOW.get()
+        });
+        watch.ram = Ram::known(0, BYTES, memory.as_ptr() as u64);
+        let mut guest =
+            Self { memory, watch, cpus: [Cpu::new(0), Cpu::new(1)], free: 2, report, _folder: folder };
+        for page in 0..BYTES >> 21 {
+            let entry = guest.entry(KERNEL + (page << 21), 1);
+            guest.set(entry, page << 21 | LARGE | GLOBAL | 3);
+        }
+        for cpu in &mut guest.cpus {
+            cpu.learn(&Registers { first: 0 });
+        }
+        guest
+    }
+
+    /// Sets a word without anybody's knowledge.
+    fn set(&mut self, physical: u64, value: u64) {
+        let place = std::ptr::from_mut(&mut self.memory[(physical / 8) as usize]);
+        // SAFETY: the word is in the vector. `Ram` reads it as an atomic too, on this thread.
+        unsafe { (*place.cast::<AtomicU64>()).store(value, Ordering::Relaxed) }
+    }
+
+    /// The entry of an address in the table of a level, with the tables above it.
+    fn entry(&mut self, address: u64, level: u32) -> u64 {
+        let mut table = 1 << PAGE;
+        for above in (level..4).rev() {
+            let entry = table + (address >> (PAGE + 9 * above) & 0x1ff) * 8;
+            if above == level {
+                return entry;
+            }
+            if self.memory[(entry / 8) as usize] == 0 {
+                self.set(entry, self.free << PAGE | WRITABLE);
+                self.free += 1;
+            }
+            table = self.memory[(entry / 8) as usize] & !0xfff;
+        }
+        unreachable!("the level is below 4")
+    }
+
+    /// An access, which used a frame.
+    fn access(&mut self, cpu: usize, address: u64, frame: u64, store: bool, by: u64) {
+        let what = Accessed { address, by, bytes: 8, store };
+        self.watch.access(&mut self.cpus[cpu], what, Used(frame << PAGE | address & 0xfff));
+    }
+
+    /// The program loads from its page.
+    fn loads(&mut self, cpu: usize, frame: u64) {
+        self.access(cpu, PAGE_OF_PROGRAM, frame, false, PROGRAM);
+    }
+
+    fn stores(&mut self, cpu: usize, frame: u64) {
+        self.access(cpu, PAGE_OF_PROGRAM, frame, true, PROGRAM);
+    }
+
+    /// The kernel stores to memory.
+    fn kernel_stores(&mut self, cpu: usize, physical: u64, value: u64) {
+        self.set(physical, value);
+        self.access(cpu, KERNEL + physical, physical >> PAGE, true, CODE);
+    }
+
+    /// The kernel changes the entry of the program's page.
+    fn map(&mut self, cpu: usize, entry: u64) {
+        let place = self.entry(PAGE_OF_PROGRAM, 0);
+        self.kernel_stores(cpu, place, entry);
+    }
+
+    /// INVLPG of the program's page.
+    fn flushes(&mut self, cpu: usize) {
+        let rax = crate::arch::x86::Address::base(0);
+        let what = Instruction::Page(rax);
+        self.watch.execute(&mut self.cpus[cpu], what, CODE, &Registers { first: PAGE_OF_PROGRAM });
+    }
+
+    /// A CPU loads the same tables.
+    fn switches(&mut self, cpu: usize) {
+        let what = Instruction::Control { number: 3, from: 0 };
+        self.watch.execute(&mut self.cpus[cpu], what, CODE, &Registers { first: 1 << PAGE });
+    }
+
+    /// The finds so far.
+    fn finds(&self) -> Vec<Find> {
+        let text = std::fs::read_to_string(&self.report).expect("it was written");
+        let lines = text.lines().map(|line| serde_json::from_str(line).expect("a line of a report"));
+        lines.filter_map(|line| if let Line::Find(find) = line { Some(*find) } else { None }).collect()
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        self.finds().iter().map(|find| find.kind).collect()
+    }
+}
+
+#[test]
+fn a_flushed_change_is_no_find() {
+    let mut guest = Guest::new();
+    guest.map(0, 100 << PAGE | WRITABLE);
+    for frame in 101..110 {
+        for cpu in [0, 1] {
+            guest.stores(cpu, frame - 1);
+            guest.loads(cpu, frame - 1);
+        }
+        guest.map(0, 0);
+        guest.flushes(0);
+        if frame % 2 == 0 {
+            guest.flushes(1);
+        } else {
+            guest.switches(1);
+        }
+        guest.map(0, frame << PAGE | WRITABLE);
+    }
+    guest.loads(1, 109);
+    assert_eq!(guest.kinds(), []);
+}
+
+#[test]
+fn a_cpu_that_may_have_an_older_frame_is_found() {
+    let mut guest = Guest::new();
+    guest.map(0, 100 << PAGE | WRITABLE);
+    guest.loads(1, 100);
+    guest.map(0, 0);
+    guest.flushes(0);
+    guest.map(0, 101 << PAGE | WRITABLE);
+    // CPU 0 has flushed, CPU 1 has not.
+    guest.loads(0, 101);
+    assert_eq!(guest.kinds(), []);
+    guest.loads(1, 101);
+    let finds = guest.finds();
+    let [find] = &finds[..] else { panic!("{finds:?}") };
+    assert_eq!((find.kind, find.frame, find.other, find.used.cpu), (Kind::StaleUse, 101, 100, 1));
+    let changed = find.changed.expect("it was seen");
+    assert_eq!((changed.before, changed.after, changed.place.cpu), (100 << PAGE | WRITABLE, 0, 0));
+    assert!(changed.place.instruction == CODE && find.cached.time < changed.place.time);
+    assert_eq!(find.dropped, None);
+}
+
+#[test]
+fn a_cpu_that_uses_an_older_frame_is_found() {
+    let mut guest = Guest::new();
+    guest.map(0, 100 << PAGE | WRITABLE);
+    guest.loads(1, 100);
+    guest.map(0, 101 << PAGE | WRITABLE);
+    guest.loads(1, 100);
+    assert_eq!(guest.kinds(), [Kind::Incoherence]);
+    assert_eq!((guest.finds()[0].frame, guest.finds()[0].other), (100, 101));
+}
+
+#[test]
+fn a_lost_translation_may_be_used_until_the_change_is_over() {
+    for late in [false, true] {
+        let mut guest = Guest::new();
+        guest.map(0, 100 << PAGE | WRITABLE);
+        guest.loads(1, 100);
+        guest.map(0, 0);
+        NOW.set(NOW.get() + if late { LATE } else { LATE / 2 });
+        guest.loads(1, 100);
+        assert_eq!(guest.kinds(), if late { vec![Kind::LateUse] } else { vec![] });
+    }
+}
+
+#[test]
+fn a_thread_that_is_back_in_its_program_has_no_right_that_it_took_away() {
+    for (changer, flushed, expected) in
+        [(7, false, vec![Kind::LateUse]), (8, false, vec![]), (7, true, vec![])]
+    {
+        let mut guest = Guest::new();
+        guest.map(0, 100 << PAGE | WRITABLE);
+        guest.stores(0, 100);
+        THREAD.set(changer);
+        guest.map(0, 100 << PAGE | READ_ONLY);
+        // Loads are allowed.
+        THREAD.set(7);
+        guest.loads(0, 100);
+        if flushed {
+            guest.flushes(0);
+        }
+        guest.stores(0, 100);
+        assert_eq!(guest.kinds(), expected, "{changer} {flushed}");
+    }
+}
+
+#[test]
+fn rights_that_grow_need_no_flush() {
+    let mut guest = Guest::new();
+    guest.map(0, 100 << PAGE | READ_ONLY);
+    guest.loads(1, 100);
+    guest.map(0, 100 << PAGE | WRITABLE);
+    guest.stores(1, 100);
+    // The page is copied for a store: the processor drops what does not allow it.
+    guest.map(0, 100 << PAGE | READ_ONLY);
+    guest.flushes(1);
+    guest.loads(1, 100);
+    guest.map(0, 101 << PAGE | WRITABLE);
+    guest.stores(1, 101);
+    guest.loads(1, 101);
+    assert_eq!(guest.kinds(), []);
+}
+
+#[test]
+fn a_frame_that_was_given_away_must_not_be_used() {
+    for mapped_again in [false, true] {
+        let mut guest = Guest::new();
+        guest.map(0, 100 << PAGE | WRITABLE);
+        guest.loads(1, 100);
+        guest.map(0, 0);
+        if mapped_again {
+            guest.map(0, 100 << PAGE | READ_ONLY);
+        }
+        for word in 0..512 {
+            guest.kernel_stores(0, 100 << PAGE | word * 8, 1);
+        }
+        if mapped_again {
+            guest.map(0, 0);
+        }
+        guest.loads(1, 100);
+        let expected = if mapped_again { vec![] } else { vec![Kind::Reuse] };
+        assert_eq!(guest.kinds(), expected);
+        assert!(guest.finds().iter().all(|find| find.given.is_some_and(|given| given.cpu == 0)));
+    }
+}
+
+#[test]
+fn global_translations_outlive_a_switch_and_large_ones_are_dropped_by_any_address() {
+    let mut guest = Guest::new();
+    guest.map(0, 100 << PAGE | GLOBAL | WRITABLE);
+    guest.loads(1, 100);
+    guest.switches(1);
+    guest.map(0, 101 << PAGE | GLOBAL | WRITABLE);
+    guest.loads(1, 101);
+    assert_eq!(guest.kinds(), [Kind::StaleUse]);
+    let mut guest = Guest::new();
+    let large = guest.entry(PAGE_OF_PROGRAM, 1);
+    guest.set(large, 0x40_0000 | LARGE | WRITABLE);
+    guest.access(1, PAGE_OF_PROGRAM + 0x5000, 0x405, false, PROGRAM);
+    guest.kernel_stores(0, large, 0x60_0000 | LARGE | WRITABLE);
+    guest.flushes(1);
+    guest.access(1, PAGE_OF_PROGRAM + 0x5000, 0x605, false, PROGRAM);
+    assert_eq!(guest.kinds(), []);
+    guest.kernel_stores(0, large, 0x40_0000 | LARGE | WRITABLE);
+    guest.access(1, PAGE_OF_PROGRAM + 0x5000, 0x405, false, PROGRAM);
+    assert_eq!(guest.kinds(), [Kind::StaleUse]);
+}
+
+#[test]
+fn a_report_ends_with_what_was_seen() {
+    let mut guest = Guest::new();
+    guest.map(0, 100 << PAGE | WRITABLE);
+    guest.loads(1, 100);
+    guest.map(0, 0);
+    guest.flushes(1);
+    guest.watch.end();
+    let text = std::fs::read_to_string(&guest.report).expect("it was written");
+    let Some(Ok(Line::End(summary))) = text.lines().last().map(serde_json::from_str) else {
+        panic!("{text}")
+    };
+    assert_eq!((summary.finds, summary.accesses, summary.invalidations, summary.unread), (0, 3, 1, 0));
+    let (window, changed) = summary.longest.expect("the translation was dropped after the change");
+    assert!(window > 0 && changed.after == 0);
+}
+
+/// Registers of a CPU that are all zero.
+struct Zeros;
+
+impl Operands for Zeros {
+    fn register(&self, _: usize) -> u64 {
+        0
+    }
+
+    fn load(&self, _: u64) -> Option<u64> {
+        None
+    }
+}
+
+#[test]
+fn a_tlbi_drops_nothing_before_a_barrier_that_reaches_as_far() {
+    let report = Report::create(std::path::Path::new("/dev/null")).expect("a file that takes all");
+    let watch = Watch::new("aarch64", 2, report, || 0);
+    let mut cpus = [0, 1].map(Cpu::<Aarch64>::new);
+    let rights = Rights::default();
+    let cached = Cached { frame: 1, rights, global: false, entry: 0x1000, version: 0, since: 0, by: 0 };
+    let translation = Translation { frame: 1, shift: 12, rights, global: false };
+    let run = |cpu: &mut Cpu<Aarch64>, word: u32| {
+        let what = Aarch64::decode(&word.to_le_bytes()).expect("an instruction that matters");
+        watch.execute(cpu, what, 0, &Zeros);
+    };
+    let has_mail = |cpu: usize| watch.shared[cpu].has_mail.load(Ordering::Relaxed);
+    let fill = |cpu: &mut Cpu<Aarch64>| cpu.tlb.insert(0, 0, &translation, cached);
+    let is_going = |entry| watch.is_going(1, 0, 0, 12, &cached, entry);
+    cpus.iter_mut().for_each(fill);
+    assert!(!is_going(0x1000));
+    // tlbi vmalle1is, dsb nsh, dsb ish.
+    run(&mut cpus[0], 0xd508_831f);
+    assert_eq!((cpus[0].tlb.len(), has_mail(1), is_going(0x1000)), (1, false, true));
+    lock(&watch.shared[0].going).made.push(0x1000);
+    assert!(!is_going(0x1000) && is_going(0x1008) && !watch.is_going(0, 0, 0, 12, &cached, 0));
+    run(&mut cpus[0], 0xd503_379f);
+    assert_eq!((cpus[0].tlb.len(), has_mail(1), is_going(0x1008)), (0, false, true));
+    fill(&mut cpus[0]);
+    run(&mut cpus[0], 0xd503_3b9f);
+    // Its own were complete before.
+    assert_eq!((cpus[0].tlb.len(), has_mail(0), has_mail(1), is_going(0x1008)), (1, false, true, false));
+    watch.read_mail(&mut cpus[1]);
+    assert_eq!(cpus[1].tlb.len(), 0);
+    // tlbi vmalle1, dsb ish.
+    cpus.iter_mut().for_each(fill);
+    run(&mut cpus[1], 0xd508_871f);
+    assert!(!watch.is_going(0, 0, 0, 12, &cached, 0));
+    run(&mut cpus[1], 0xd503_3b9f);
+    assert_eq!((cpus[0].tlb.len(), cpus[1].tlb.len(), has_mail(0)), (1, 0, false));
+}
+
+#[test]
+fn a_cpu_has_nothing_cached_for_what_it_has_faulted_for() {
+    let (mut cpu, rights) = (Cpu::<Aarch64>::new(0), Rights::default());
+    let cached = Cached { frame: 1, rights, global: false, entry: 0, version: 0, since: 0, by: 0 };
+    for page in 0..2 {
+        cpu.tlb.insert(0, page << 12, &Translation { frame: 1, shift: 12, rights, global: false }, cached);
+    }
+    cpu.lacks(0, 0x1008);
+    assert_eq!((cpu.tlb.find(0, 0).count(), cpu.tlb.find(0, 0x1000).count()), (1, 0));
+}
