@@ -11,6 +11,8 @@ mod published;
 mod repeats;
 mod replay;
 mod reviewers;
+#[cfg(unix)]
+mod sanitize;
 mod sweep;
 mod sweep_on_ray;
 mod worked_example;

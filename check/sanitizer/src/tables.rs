@@ -14,7 +14,7 @@ const ENTRIES: usize = 512;
 /// The changes that are remembered, at least. Twice as many at most.
 const REMEMBERED: usize = 1 << 19;
 
-/// A change of an entry that was present.
+/// A change of an entry that was present, in one store or in two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) before: u64,
@@ -85,14 +85,18 @@ impl Tables {
             return false;
         }
         // The change is there before the table's copy says that it was looked at.
+        let mut changes = lock(&self.changes);
         if A::meaning(before) != 0 {
-            let mut changes = lock(&self.changes);
             if changes[0].len() >= REMEMBERED {
                 changes.swap(0, 1);
                 changes[0].clear();
             }
             changes[0].insert(physical, Change { before, after, ..change });
+        } else if let Some(cleared) = changes.iter_mut().find_map(|changes| changes.get_mut(&physical)) {
+            // Cleared and set anew: one change, which began with the first store.
+            cleared.after = after;
         }
+        drop(changes);
         table.entries[at] = after;
         drop(tables);
         tell(before, after, is_upper);

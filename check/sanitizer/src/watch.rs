@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 
+use foldhash::HashMap;
+
 use crate::arch::{Arch, Effect, Invalidation, Operands, Translation, Walk, PAGE};
 use crate::find::{Changed, Find, Kind, Line, Place, Report, Summary};
 use crate::frames::Frames;
@@ -10,6 +12,9 @@ use crate::owners::Owners;
 use crate::ram::Ram;
 use crate::tables::{lock, Change, Tables};
 use crate::tlb::{Cached, Tlb};
+
+/// The threads that are remembered.
+const THREADS: usize = 64;
 
 /// The places for pages that were compared and may be used again without a look.
 const QUICK: usize = 1 << 11;
@@ -45,6 +50,10 @@ pub struct Cpu<A> {
     own: u32,
     dropped: Option<Place>,
     begun: Vec<Begun>,
+    /// The threads that have changed entries here and were not seen in their programs since.
+    changers: Vec<u64>,
+    /// Its last access was of a program.
+    in_program: bool,
 }
 
 /// What a CPU has begun to drop and not completed.
@@ -69,6 +78,8 @@ impl<A: Arch> Cpu<A> {
             own: 0,
             dropped: None,
             begun: Vec::new(),
+            changers: Vec::new(),
+            in_program: false,
         }
     }
 
@@ -162,6 +173,8 @@ pub struct Watch {
     frames: Frames,
     tables: Tables,
     owners: Owners,
+    /// When threads that had changed entries were last seen in their programs.
+    returned: Mutex<HashMap<u64, u64>>,
     ram: Ram,
     /// Rises when an entry of an upper table changes.
     all: AtomicU64,
@@ -183,6 +196,7 @@ impl Watch {
             frames: Frames::new(),
             tables: Tables::new(),
             owners: Owners::default(),
+            returned: Mutex::default(),
             ram: Ram::default(),
             all: AtomicU64::new(0),
             report: Mutex::new(report),
@@ -292,6 +306,10 @@ impl Watch {
         if shared.has_mail.load(Ordering::Acquire) {
             self.read_mail(cpu);
         }
+        let in_program = is_program(what.by);
+        if std::mem::replace(&mut cpu.in_program, in_program) < in_program && !cpu.changers.is_empty() {
+            self.returns(cpu, access);
+        }
         let page = what.address >> PAGE;
         let quick = cpu.quick[page as usize % QUICK];
         let is_quick = quick.page == page
@@ -311,10 +329,28 @@ impl Watch {
         }
     }
 
+    /// A CPU is back in a program: in which thread?
+    #[cold]
+    fn returns<A: Arch>(&self, cpu: &mut Cpu<A>, access: impl Access) {
+        let Some(thread) = access.thread() else { return };
+        let Some(place) = cpu.changers.iter().position(|&changer| changer == thread) else { return };
+        cpu.changers.swap_remove(place);
+        let mut returned = lock(&self.returned);
+        if returned.len() >= THREADS {
+            returned.clear();
+        }
+        returned.insert(thread, self.now());
+    }
+
     /// A CPU has stored to a page table.
     #[cold]
-    fn stored<A: Arch>(&self, cpu: &Cpu<A>, frame: u64, what: Accessed, access: impl Access) {
+    fn stored<A: Arch>(&self, cpu: &mut Cpu<A>, frame: u64, what: Accessed, access: impl Access) {
         let thread = access.thread();
+        if let Some(thread) = thread.filter(|thread| !cpu.changers.contains(thread)) {
+            // A thread that has moved to another CPU is seen there after its next change.
+            cpu.changers.truncate(THREADS - 1);
+            cpu.changers.push(thread);
+        }
         let change = Change { before: 0, after: 0, cpu: cpu.index, thread, time: self.now(), by: what.by };
         let first = frame << PAGE | what.address & 0xff8;
         let words = (what.bytes / 8).max(1);
@@ -390,7 +426,7 @@ impl Watch {
         let walk = self.walk(&cpu.arch, what.address).filter(|again| again.last() >> PAGE == table)?;
         let seen = Seen { what, frame, walk, now: self.now() };
         let held = self.compare_with_cached(cpu, &seen);
-        if self.compare_with_tables::<A>(cpu, &seen, held, access) {
+        if self.compare_with_tables(cpu, &seen, held) {
             if let Some(translation) = walk.translation.filter(|_| held.is_none()) {
                 let Translation { frame, rights, global, .. } = translation;
                 let cached = Cached {
@@ -457,13 +493,7 @@ impl Watch {
     }
 
     /// Compares the frame and the rights with the page tables. Returns whether they allow the access.
-    fn compare_with_tables<A: Arch>(
-        &self,
-        cpu: &Cpu<A>,
-        seen: &Seen,
-        held: Option<Cached>,
-        access: impl Access,
-    ) -> bool {
+    fn compare_with_tables<A: Arch>(&self, cpu: &Cpu<A>, seen: &Seen, held: Option<Cached>) -> bool {
         let Seen { what, frame, walk, now } = *seen;
         let current = walk.translation.map(|translation| translation.frame_of(what.address));
         let allows = |translation: Translation| translation.rights.store || !what.store;
@@ -478,10 +508,13 @@ impl Watch {
         let Some(change) = change.filter(|change| held.since < change.time) else { return false };
         let given = self.owners.given(frame).filter(|given| given.time > change.time);
         // A thread of the kernel's own has no register to tell it by.
-        let is_back = || is_program(what.by) && change.thread.is_some() && change.thread == access.thread();
+        let is_back = || {
+            let thread = change.thread?;
+            (*lock(&self.returned).get(&thread)? > change.time).then_some(())
+        };
         let kind = if given.is_some() {
             Kind::Reuse
-        } else if now.saturating_sub(change.time) > LATE || is_back() {
+        } else if now.saturating_sub(change.time) > LATE || is_back().is_some() {
             Kind::LateUse
         } else {
             return false;

@@ -90,7 +90,7 @@ pub(crate) enum Command {
     /// Find missing TLB flushes of any kernel that runs in QEMU
     ///
     /// It runs QEMU with a plugin that knows which translations each CPU may have cached, and compares each access with
-    /// them. The kernel needs no change. The status is 1 if a flush was missing. docs/src/checking/sanitizer.md explains
+    /// them. The kernel needs no change. The status is 1 if a flush was missing. docs/src/adopt/sanitizer.md explains
     /// the finds: ceasefire sanitize -- qemu-system-x86_64 -smp 4 -kernel vmlinuz ...
     Sanitize(SanitizeArguments),
     /// List experiments, machines or mechanisms

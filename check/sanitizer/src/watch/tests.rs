@@ -218,7 +218,10 @@ fn a_cpu_that_may_have_an_older_frame_is_found() {
     let [find] = &finds[..] else { panic!("{finds:?}") };
     assert_eq!((find.kind, find.frame, find.other, find.used.cpu), (Kind::StaleUse, 101, 100, 1));
     let changed = find.changed.expect("it was seen");
-    assert_eq!((changed.before, changed.after, changed.place.cpu), (100 << PAGE | WRITABLE, 0, 0));
+    assert_eq!(
+        (changed.before, changed.after, changed.place.cpu),
+        (100 << PAGE | WRITABLE, 101 << PAGE | WRITABLE, 0)
+    );
     assert!(changed.place.instruction == CODE && find.cached.time < changed.place.time);
     assert_eq!(find.dropped, None);
 }
@@ -248,23 +251,28 @@ fn a_lost_translation_may_be_used_until_the_change_is_over() {
 }
 
 #[test]
-fn a_thread_that_is_back_in_its_program_has_no_right_that_it_took_away() {
-    for (changer, flushed, expected) in
-        [(7, false, vec![Kind::LateUse]), (8, false, vec![]), (7, true, vec![])]
-    {
-        let mut guest = Guest::new();
-        guest.map(0, 100 << PAGE | WRITABLE);
-        guest.stores(0, 100);
-        THREAD.set(changer);
-        guest.map(0, 100 << PAGE | READ_ONLY);
-        // Loads are allowed.
-        THREAD.set(7);
-        guest.loads(0, 100);
-        if flushed {
-            guest.flushes(0);
+fn once_a_thread_is_back_in_its_program_nobody_has_the_right_that_it_took_away() {
+    for (back, flushed, stores) in [(7, false, 1), (7, false, 2), (8, false, 1), (7, true, 1), (7, true, 2)] {
+        for user in [0, 1] {
+            let mut guest = Guest::new();
+            guest.map(0, 100 << PAGE | WRITABLE);
+            guest.stores(user, 100);
+            THREAD.set(7);
+            if stores == 2 {
+                guest.map(0, 0);
+            }
+            guest.map(0, 100 << PAGE | READ_ONLY);
+            if flushed {
+                guest.flushes(user);
+            }
+            // Loads are allowed.
+            THREAD.set(back);
+            guest.loads(0, 100);
+            THREAD.set(9);
+            guest.stores(user, 100);
+            let expected = if back == 7 && !flushed { vec![Kind::LateUse] } else { vec![] };
+            assert_eq!(guest.kinds(), expected, "{back} {flushed} {stores} {user}");
         }
-        guest.stores(0, 100);
-        assert_eq!(guest.kinds(), expected, "{changer} {flushed}");
     }
 }
 

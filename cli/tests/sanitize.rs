@@ -1,0 +1,126 @@
+//! `ceasefire sanitize`, with a script in the place of QEMU.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::Output;
+
+use crate::common::command;
+
+/// What the plugin writes of a CPU that may still have an older frame.
+const FIND: &str = r#"{"find":{"kind":"stale-use","used":{"cpu":1,"time":5000000,"instruction":4198400},"address":8192,"store":false,"frame":17,"other":16,"cached":{"cpu":1,"time":1000000,"instruction":4198404},"changed":{"place":{"cpu":0,"time":3000000,"instruction":18446744071578845440},"before":65543,"after":0},"given":null,"dropped":null}}"#;
+const END: &str = r#"{"end":{"finds":3,"written":1,"accesses":1234567,"looks":89,"tables":5,"invalidations":7,"unread":11,"longest":null}}"#;
+const CLEAN: &str = r#"{"end":{"finds":0,"written":0,"accesses":1234567,"looks":89,"tables":5,"invalidations":7,"unread":11,"longest":[2500000,{"place":{"cpu":0,"time":3,"instruction":4096},"before":1,"after":0}]}}"#;
+
+/// An emulator that says that it is of a version, and writes a report.
+struct Emulator {
+    folder: tempfile::TempDir,
+}
+
+impl Emulator {
+    fn new(version: &str, report: &[&str], status: u8) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let emulator = Self { folder };
+        fs::write(emulator.path("plugin.so"), "").expect("a file");
+        fs::write(emulator.path("lines"), report.concat()).expect("a file");
+        let script = format!(
+            "#!/bin/sh\n\
+             case \"$*\" in --version) echo '{version}'; exit;; '-plugin help') exit;; esac\n\
+             echo \"$@\" > {folder}/arguments\n\
+             cat {folder}/lines > \"${{2#*,out=}}\"\n\
+             exit {status}\n",
+            folder = emulator.folder.path().display()
+        );
+        fs::write(emulator.path("qemu"), script).expect("a file");
+        fs::set_permissions(emulator.path("qemu"), fs::Permissions::from_mode(0o755)).expect("its own file");
+        emulator
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn run(&self, more: &[&str]) -> Output {
+        let mut command = command();
+        command.arg("sanitize").arg("--plugin").arg(self.path("plugin.so")).args(more);
+        command.arg("--").arg(self.path("qemu")).args(["-smp", "2"]).output().expect("the command starts")
+    }
+}
+
+const NEW: &str = "QEMU emulator version 10.0.2 (Debian)";
+
+fn texts(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_find_is_shown_with_its_places_and_functions() {
+    let emulator =
+        Emulator::new(NEW, &["{\"begin\":{\"target\":\"x86_64\",\"cpus\":2}}\n", FIND, "\n", END, "\n"], 0);
+    fs::write(emulator.path("map"), "ffffffff81000000 T unmap\n").expect("a file");
+    let report = emulator.path("kept");
+    let options =
+        ["--kernel", emulator.path("map").to_str().expect("UTF-8"), "-o", report.to_str().expect("UTF-8")]
+            .map(str::to_owned);
+    let (code, out, error) = texts(&emulator.run(&options.each_ref().map(String::as_str)));
+    assert_eq!(
+        (code, error.as_str()),
+        (Some(1), "ceasefire: translations were used that had to be flushed: 3 uses\n")
+    );
+    for part in [
+        "1. CPU 1 loaded from 0x2000, frame 0x11, and may still have had the older frame 0x10",
+        "used         CPU 1 at 0x401000",
+        "first used   CPU 1 at 0x401004, 4.000 ms before",
+        "changed      CPU 0 at 0xffffffff81000100 (unmap+0x100), 2.000 ms before, from 0x10007 to 0x0",
+        "last flush   none",
+        "1 finds in 3 uses: 1.235M accesses were compared",
+    ] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    assert!(fs::read_to_string(report).expect("it is kept").ends_with("}}\n"));
+    let arguments = fs::read_to_string(emulator.path("arguments")).expect("it ran");
+    assert!(arguments.starts_with("-plugin ") && arguments.ends_with(" -smp 2\n"), "{arguments}");
+}
+
+#[test]
+fn no_find_is_said_so() {
+    let (code, out, error) = texts(&Emulator::new(NEW, &[CLEAN, "\n"], 0).run(&[]));
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    assert!(out.starts_with("No flush was missing: 1.235M accesses were compared"), "{out}");
+    assert!(
+        out.ends_with("A changed entry stayed usable for 2.500 ms at most, changed at 0x1000.\n"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_report_that_is_cut_off_is_no_clean_one() {
+    let begun = "{\"begin\":{\"target\":\"x86_64\",\"cpus\":2}}\n";
+    let (code, out, error) = texts(&Emulator::new(NEW, &[begun, &CLEAN[..40]], 7).run(&[]));
+    assert_eq!((code, out.as_str()), (Some(2), "The report ends in the middle: QEMU was ended.\n"));
+    assert!(error.ends_with("exit status: 7 before the report was whole\n"), "{error}");
+    // What was found before the end counts.
+    let (code, out, _) = texts(&Emulator::new(NEW, &[begun, FIND, "\n"], 7).run(&[]));
+    assert!(code == Some(1) && out.contains("stored to") | out.contains("loaded from"), "{out}");
+}
+
+#[test]
+fn an_unfit_emulator_is_refused_in_one_line() {
+    let refused = |output: Output, part: &str| {
+        let (code, out, error) = texts(&output);
+        assert!(code == Some(2) && out.is_empty() && error.lines().count() == 1, "{error}");
+        assert!(error.contains(part), "{error}");
+    };
+    refused(
+        Emulator::new("QEMU emulator version 7.2.22", &[], 0).run(&[]),
+        "is QEMU 7.2: plugins can read registers",
+    );
+    refused(Emulator::new("a shell", &[], 0).run(&[]), "does not say that it is QEMU");
+    let emulator = Emulator::new(NEW, &[], 0);
+    refused(emulator.run(&["--kernel", "/nowhere"]), "/nowhere: No such file");
+    refused(emulator.run(&["-o", "/nowhere/report"]), "/nowhere/report");
+    fs::remove_file(emulator.path("plugin.so")).expect("its own file");
+    refused(emulator.run(&[]), "the plugin is not there");
+    refused(command().arg("sanitize").output().expect("it starts"), "required");
+}
