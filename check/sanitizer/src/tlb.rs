@@ -13,6 +13,7 @@ pub(crate) struct Cached {
     /// The first frame of the page.
     pub(crate) frame: u64,
     pub(crate) rights: Rights,
+    pub(crate) global: bool,
     /// The physical address of the entry from which it is.
     pub(crate) entry: u64,
     /// The version of that entry's table then.
@@ -60,14 +61,14 @@ impl Tlb {
 
     /// Drops the translations of an address under an ASID.
     pub(crate) fn remove(&mut self, asid: u16, address: u64) {
-        let own = Invalidation { asid: Some(asid), range: Some((address, 1)), globals: true };
+        let own = Invalidation { asid: Some(asid), range: Some((address, 1)), ..Invalidation::EVERYTHING };
         self.invalidate(own, &mut |_, _| ());
     }
 
     /// Drops what an instruction drops, and passes each translation on, with its address.
     pub(crate) fn invalidate(&mut self, what: Invalidation, dropped: &mut dyn FnMut(u64, Cached)) {
-        let Invalidation { asid, range, globals } = what;
-        let sizes = self.sizes;
+        let Invalidation { asid, range, globals, sizes } = what;
+        let sizes = sizes & self.sizes;
         for (&set, pages) in &mut self.sets {
             let is_named =
                 if set == GLOBAL { globals } else { asid.is_none_or(|asid| set == u32::from(asid)) };
@@ -75,6 +76,7 @@ impl Tlb {
                 continue;
             }
             let Some((start, bytes)) = range else {
+                // Those that name a size name a range.
                 for ((shift, page), cached) in pages.drain() {
                     dropped(page << shift, cached);
                 }
@@ -121,7 +123,7 @@ mod tests {
     };
 
     fn cached(frame: u64) -> Cached {
-        Cached { frame, rights: SMALL.rights, entry: 0, version: 0, since: 0, by: 0 }
+        Cached { frame, rights: SMALL.rights, global: false, entry: 0, version: 0, since: 0, by: 0 }
     }
 
     /// A small page under two ASIDs, a large one around it, and a global one.
@@ -156,12 +158,14 @@ mod tests {
         for (what, left) in [
             (whole, [vec![], vec![]]),
             (Invalidation { globals: false, ..whole }, [vec![4], vec![4]]),
-            (Invalidation { asid: Some(1), globals: false, range: None }, [vec![4], vec![2, 4]]),
-            (Invalidation { asid: Some(1), globals: true, range: page }, [vec![], vec![2]]),
-            (Invalidation { asid: Some(2), globals: false, range: page }, [vec![1, 3, 4], vec![4]]),
+            (Invalidation { asid: Some(1), globals: false, ..whole }, [vec![4], vec![2, 4]]),
+            (Invalidation { asid: Some(1), range: page, ..whole }, [vec![], vec![2]]),
+            (Invalidation { asid: Some(2), globals: false, range: page, ..whole }, [vec![1, 3, 4], vec![4]]),
             (Invalidation { range: Some((0x20_2000, 1)), ..whole }, [vec![1, 4], vec![2, 4]]),
             (Invalidation { range: Some((0x40_0000, 0x1000)), ..whole }, [vec![1, 3, 4], vec![2, 4]]),
             (Invalidation { range: Some((0, u64::MAX)), ..whole }, [vec![], vec![]]),
+            (Invalidation { range: page, sizes: 1 << 21, ..whole }, [vec![1, 4], vec![2, 4]]),
+            (Invalidation { range: page, sizes: 1 << 12, ..whole }, [vec![3], vec![]]),
         ] {
             let (mut tlb, mut dropped) = (filled(), 0);
             tlb.invalidate(what, &mut |address, _| {
@@ -170,6 +174,12 @@ mod tests {
             });
             assert_eq!([1, 2].map(|asid| frames(&tlb, asid, 0x20_1000)), left, "{what:?}");
             assert_eq!(tlb.len() + dropped, 4);
+            let (page, large) = (0x20_1000, 0x20_0000);
+            let all =
+                [(1, false, 12, page), (2, false, 12, page), (1, false, 21, large), (1, true, 12, page)];
+            let named =
+                all.iter().filter(|(asid, global, shift, at)| what.names(*asid, *global, *shift, *at));
+            assert_eq!(named.count(), dropped, "{what:?}");
         }
     }
 }

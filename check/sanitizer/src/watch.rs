@@ -49,12 +49,21 @@ pub struct Cpu<A> {
     quick: Box<[Quick]>,
     own: u32,
     dropped: Option<Place>,
-    /// What it has begun to drop, and whether of all CPUs.
-    begun: Vec<(Invalidation, bool)>,
+    begun: Vec<Begun>,
     /// The threads that have changed entries here and were not seen in their programs since.
     changers: Vec<u64>,
     /// Its last access was of a program.
     in_program: bool,
+}
+
+/// What a CPU has begun to drop and not completed.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    what: Invalidation,
+    /// Of its own translations.
+    own: bool,
+    /// Of those of all others.
+    others: bool,
 }
 
 impl<A: Arch> Cpu<A> {
@@ -79,6 +88,12 @@ impl<A: Arch> Cpu<A> {
         self.is_known
     }
 
+    /// It has no translation of an address under an ASID.
+    fn lacks(&mut self, asid: u16, address: u64) {
+        self.tlb.remove(asid, address);
+        self.quick[(address >> PAGE) as usize % QUICK].page = u64::MAX;
+    }
+
     /// Reads its registers.
     pub fn learn(&mut self, operands: &dyn Operands) {
         self.arch.read(operands);
@@ -93,10 +108,20 @@ struct Shared {
     /// What others drop of its translations, which it looks at before its next access.
     inbox: Mutex<Vec<(Invalidation, Place)>>,
     has_mail: AtomicBool,
+    /// What it has begun to drop of others.
+    going: Mutex<Going>,
     accesses: AtomicU64,
     looks: AtomicU64,
     unread: AtomicU64,
     invalidations: AtomicU64,
+}
+
+/// What a CPU has begun to drop of the translations of others, which they may have or not until that is complete.
+#[derive(Debug, Default)]
+struct Going {
+    what: Vec<Invalidation>,
+    /// The entries of page tables that it has made since. It must not before it is complete, if they were those.
+    made: Vec<u64>,
 }
 
 /// One more, by the only thread that counts here.
@@ -198,23 +223,41 @@ impl Watch {
             }
             Effect::Begins { what, everywhere } => {
                 count(&self.shared[cpu.index].invalidations);
-                cpu.begun.push((what, everywhere));
+                cpu.begun.push(Begun { what, own: true, others: everywhere });
+                if everywhere {
+                    lock(&self.shared[cpu.index].going).what.push(what);
+                }
+            }
+            Effect::Lacks { address, asids } => {
+                for asid in asids {
+                    cpu.lacks(asid, address);
+                }
             }
             Effect::Completes { everywhere } => {
                 let place = place(cpu.index);
-                let (done, left) =
-                    std::mem::take(&mut cpu.begun).into_iter().partition(|&(_, all)| everywhere || !all);
-                cpu.begun = left;
-                for (what, all) in done {
-                    self.drop(cpu, what, place);
-                    for shared in
-                        self.shared.iter().enumerate().filter(|(other, _)| all && *other != cpu.index)
-                    {
-                        lock(&shared.1.inbox).push((what, place));
-                        shared.1.has_mail.store(true, Ordering::Release);
+                for begun in std::mem::take(&mut cpu.begun) {
+                    if begun.own {
+                        self.drop(cpu, begun.what, place);
+                    }
+                    if begun.others && everywhere {
+                        self.mail(cpu.index, begun.what, place);
+                    } else if begun.others {
+                        cpu.begun.push(Begun { own: false, ..begun });
                     }
                 }
+                if cpu.begun.is_empty() {
+                    // After the mail: who finds nothing here has it.
+                    *lock(&self.shared[cpu.index].going) = Going::default();
+                }
             }
+        }
+    }
+
+    /// Drops translations of all CPUs but one, before their next accesses.
+    fn mail(&self, from: usize, what: Invalidation, place: Place) {
+        for (_, shared) in self.shared.iter().enumerate().filter(|(other, _)| *other != from) {
+            lock(&shared.inbox).push((what, place));
+            shared.has_mail.store(true, Ordering::Release);
         }
     }
 
@@ -328,6 +371,21 @@ impl Watch {
                 self.all.fetch_add(1, Ordering::AcqRel);
             }
         }
+        if cpu.begun.iter().any(|begun| begun.others) {
+            let entries = (0..words).map(|word| first + 8 * word);
+            let is_made = |&entry: &u64| self.ram.load(entry).is_some_and(|entry| A::meaning(entry) != 0);
+            lock(&self.shared[cpu.index].going).made.extend(entries.filter(is_made));
+        }
+    }
+
+    /// Whether another CPU has begun to drop a translation, and has not made its entry anew: a third, or the CPU itself,
+    /// may have done that before, with the frame that the CPU uses instead.
+    fn is_going(&self, cpu: usize, asid: u16, address: u64, shift: u32, cached: &Cached, entry: u64) -> bool {
+        self.shared.iter().enumerate().filter(|(other, _)| *other != cpu).any(|(_, shared)| {
+            let going = lock(&shared.going);
+            let is_named = |what: &Invalidation| what.names(asid, cached.global, shift, address);
+            going.what.iter().any(is_named) && !going.made.contains(&entry)
+        })
     }
 
     /// Walks the tables, and notes those that were not known.
@@ -371,9 +429,16 @@ impl Watch {
         let held = self.compare_with_cached(cpu, &seen);
         if self.compare_with_tables(cpu, &seen, held) {
             if let Some(translation) = walk.translation.filter(|_| held.is_none()) {
-                let Translation { frame, rights, .. } = translation;
-                let cached =
-                    Cached { frame, rights, entry: walk.last(), version, since: seen.now, by: what.by };
+                let Translation { frame, rights, global, .. } = translation;
+                let cached = Cached {
+                    frame,
+                    rights,
+                    global,
+                    entry: walk.last(),
+                    version,
+                    since: seen.now,
+                    by: what.by,
+                };
                 cpu.tlb.insert(cpu.arch.asid(what.address), what.address, &translation, cached);
             }
             let page = what.address >> PAGE;
@@ -406,10 +471,19 @@ impl Watch {
                 // It could not serve this store: the CPU has faulted, or walked anew for rights that it lacked.
                 outgrown = true;
             } else {
-                stale = Some((own, cached));
+                stale = Some((own, shift, cached));
             }
         }
-        if let Some((other, cached)) = stale {
+        if let Some((_, shift, cached)) = &stale {
+            if self.is_going(cpu.index, asid, what.address, *shift, cached, seen.walk.last()) {
+                (outgrown, stale) = (true, None);
+            } else if self.shared[cpu.index].has_mail.load(Ordering::Acquire) {
+                // It was complete, but after the access began to be looked at.
+                self.read_mail(cpu);
+                return self.compare_with_cached(cpu, seen);
+            }
+        }
+        if let Some((other, _, cached)) = stale {
             self.found(Find { other, ..self.find(cpu, seen, Kind::StaleUse, cached) });
         }
         if outgrown || stale.is_some() {

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use ceasefire_sanitizer::arch::aarch64::Aarch64;
 use ceasefire_sanitizer::arch::x86::X86;
 use ceasefire_sanitizer::arch::{Arch, Operands};
 use ceasefire_sanitizer::find::Report;
@@ -51,7 +52,7 @@ macro_rules! emulated {
     )*};
 }
 
-emulated!(X86);
+emulated!(X86 Aarch64);
 
 /// The machine and the CPU whose callback this is.
 #[inline]
@@ -105,7 +106,8 @@ fn install(id: Id, info: &Info, arguments: Vec<String>) -> Result<(), String> {
     let target = info.target();
     match target {
         "x86_64" => begin::<X86>(id, target, cpus, report),
-        other => return Err(format!("{other}: the plugin knows x86_64")),
+        "aarch64" => begin::<Aarch64>(id, target, cpus, report),
+        other => return Err(format!("{other}: the plugin knows x86_64 and aarch64")),
     }
     Ok(())
 }
@@ -130,6 +132,7 @@ struct Registers;
 impl Operands for Registers {
     fn register(&self, index: usize) -> u64 {
         let handles = REGISTERS.get();
+        // One that is not found was reported then.
         handles.and_then(|handles| (*handles.get(index)?)?.read()).unwrap_or_default()
     }
 
@@ -139,7 +142,13 @@ impl Operands for Registers {
 }
 
 extern "C" fn on_cpu<A: Emulated>(_: Id, _: c_uint) {
-    REGISTERS.get_or_init(|| Handle::find(A::REGISTERS));
+    REGISTERS.get_or_init(|| {
+        let handles = Handle::find(A::REGISTERS);
+        for (name, _) in A::REGISTERS.iter().zip(&handles).filter(|(_, handle)| handle.is_none()) {
+            eprintln!("ceasefire: this QEMU shows plugins no register {name}: the report cannot be trusted");
+        }
+        handles
+    });
 }
 
 /// An instruction that concerns translations, and its address.

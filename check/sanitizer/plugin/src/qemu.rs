@@ -219,7 +219,8 @@ unsafe impl Send for Handle {}
 unsafe impl Sync for Handle {}
 
 impl Handle {
-    /// The registers of the calling CPU with these names, in their order. `None` for those that it lacks.
+    /// The registers of the calling CPU with these names, in their order. `None` for those that it lacks. `|` is between
+    /// names of the same one.
     pub(crate) fn find(names: &[&str]) -> Vec<Option<Self>> {
         // SAFETY: called on the thread of a CPU. The array has so many elements of this type, and each name ends with a
         // zero.
@@ -227,7 +228,10 @@ impl Handle {
             let array = qemu_plugin_get_registers();
             let all = std::slice::from_raw_parts((*array).data.cast::<Register>(), (*array).len as usize);
             let handle = |name: &&str| {
-                let is = |register: &&Register| CStr::from_ptr(register.name).to_bytes() == name.as_bytes();
+                let is = |register: &&Register| {
+                    let own = CStr::from_ptr(register.name).to_bytes();
+                    name.split('|').any(|name| name.as_bytes() == own)
+                };
                 all.iter().find(is).map(|register| Self(register.handle))
             };
             let found = names.iter().map(handle).collect();

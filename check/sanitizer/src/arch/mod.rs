@@ -1,5 +1,6 @@
 //! What architectures have in common: translations, the walk of page tables, and the invalidation of cached ones.
 
+pub mod aarch64;
 pub mod x86;
 
 /// The bits of a page's offset, of the smallest size.
@@ -79,11 +80,23 @@ pub struct Invalidation {
     pub range: Option<(u64, u64)>,
     /// Global ones too.
     pub globals: bool,
+    /// Of pages of these sizes alone: a bit for each size's power of two.
+    pub sizes: u64,
 }
 
 impl Invalidation {
+    /// Whether a translation is among them: one of an ASID, or a global one, of a page with a size's power of two.
+    pub fn names(&self, asid: u16, global: bool, shift: u32, address: u64) -> bool {
+        let in_range = self.range.is_none_or(|(start, bytes)| {
+            let last = start.saturating_add(bytes.saturating_sub(1));
+            (start >> shift..=last >> shift).contains(&(address >> shift))
+        });
+        let of_set = if global { self.globals } else { self.asid.is_none_or(|own| own == asid) };
+        of_set && in_range && self.sizes >> shift & 1 != 0
+    }
+
     /// All translations.
-    pub const EVERYTHING: Self = Self { asid: None, range: None, globals: true };
+    pub const EVERYTHING: Self = Self { asid: None, range: None, globals: true, sizes: u64::MAX };
 }
 
 /// What an instruction does to cached translations.
@@ -101,9 +114,16 @@ pub enum Effect {
         /// Of all CPUs.
         everywhere: bool,
     },
-    /// It completes what its CPU has begun: of its own translations, or `everywhere` too.
+    /// Its CPU has walked the tables for an address, and found no translation: it has none cached.
+    Lacks {
+        /// The address.
+        address: u64,
+        /// The ASIDs under which it may have walked.
+        asids: [u16; 2],
+    },
+    /// It completes what its CPU has begun: of its own translations, and those of others only if `everywhere`.
     Completes {
-        /// Also what was begun for all CPUs.
+        /// Also of other CPUs.
         everywhere: bool,
     },
 }
@@ -121,7 +141,7 @@ pub trait Arch: Default + Send + 'static {
     /// An instruction that changes what is loaded or drops translations.
     type Instruction: Copy + std::fmt::Debug + Send + Sync;
 
-    /// The names that QEMU has for the registers that operands may need.
+    /// The names that QEMU has for the registers that operands may need. `|` is between names of the same one.
     const REGISTERS: &'static [&'static str];
 
     /// Reads an instruction. `None`: it does nothing to translations.

@@ -115,7 +115,8 @@ impl X86 {
             3 => {
                 let keeps = self.has_pcids() && value & CR3_KEEPS != 0;
                 self.cr3 = value & !CR3_KEEPS;
-                let own = Invalidation { asid: Some(self.pcid()), range: None, globals: false };
+                let asid = Some(self.pcid());
+                let own = Invalidation { asid, globals: false, ..Invalidation::EVERYTHING };
                 (!keeps).then_some(own)
             }
             4 => {
@@ -144,17 +145,19 @@ impl X86 {
             Instruction::Page(address) => Some(Invalidation {
                 asid: Some(self.pcid()),
                 range: Some((address.of(operands), 1)),
-                globals: true,
+                ..Invalidation::EVERYTHING
             }),
             Instruction::Asid { kind, descriptor } => {
                 let descriptor = descriptor.of(operands);
                 let [pcid, address] = [0, 8].map(|offset| operands.load(descriptor.wrapping_add(offset)));
                 let (pcid, address) = ((pcid? & 0xfff) as u16, address?);
+                let all = Invalidation::EVERYTHING;
+                let own = Invalidation { asid: Some(pcid), globals: false, ..all };
                 Some(match operands.register(kind.into()) {
-                    0 => Invalidation { asid: Some(pcid), range: Some((address, 1)), globals: false },
-                    1 => Invalidation { asid: Some(pcid), range: None, globals: false },
-                    2 => Invalidation::EVERYTHING,
-                    3 => Invalidation { globals: false, ..Invalidation::EVERYTHING },
+                    0 => Invalidation { range: Some((address, 1)), ..own },
+                    1 => own,
+                    2 => all,
+                    3 => Invalidation { globals: false, ..all },
                     _ => return None,
                 })
             }
@@ -369,7 +372,7 @@ mod tests {
     #[test]
     fn what_is_dropped_is_what_the_manual_says() {
         let mut cpu = X86 { cr4: CR4_PAE | CR4_PGE, ..X86::default() };
-        let own = |asid| Some(Invalidation { asid: Some(asid), range: None, globals: false });
+        let own = |asid| Some(Invalidation { asid: Some(asid), globals: false, ..Invalidation::EVERYTHING });
         assert_eq!(cpu.control(3, 0x5000), own(0));
         assert_eq!(cpu.control(4, CR4_PAE), Some(Invalidation::EVERYTHING));
         assert_eq!(cpu.control(4, CR4_PAE | CR4_PCIDE), None);
@@ -385,11 +388,13 @@ mod tests {
     #[test]
     fn invpcid_has_four_types() {
         let decoded = decode(&[0x66, 0x0f, 0x38, 0x82, 0x07]).expect("invpcid (%rdi), %rax");
+        let all = Invalidation::EVERYTHING;
+        let own = Invalidation { asid: Some(0), globals: false, ..all };
         for (kind, expected) in [
-            (0, Some(Invalidation { asid: Some(0), range: Some((0x8008, 1)), globals: false })),
-            (1, Some(Invalidation { asid: Some(0), range: None, globals: false })),
-            (2, Some(Invalidation::EVERYTHING)),
-            (3, Some(Invalidation { asid: None, range: None, globals: false })),
+            (0, Some(Invalidation { range: Some((0x8008, 1)), ..own })),
+            (1, Some(own)),
+            (2, Some(all)),
+            (3, Some(Invalidation { globals: false, ..all })),
             (4, None),
         ] {
             let mut registers = cpu();

@@ -2,7 +2,9 @@ use std::cell::Cell;
 use std::path::PathBuf;
 
 use super::*;
+use crate::arch::aarch64::Aarch64;
 use crate::arch::x86::{Instruction, X86};
+use crate::arch::Rights;
 
 /// The guest's memory: 16 MiB from address 0.
 const BYTES: u64 = 16 << 20;
@@ -351,4 +353,66 @@ fn a_report_ends_with_what_was_seen() {
     assert_eq!((summary.finds, summary.accesses, summary.invalidations, summary.unread), (0, 3, 1, 0));
     let (window, changed) = summary.longest.expect("the translation was dropped after the change");
     assert!(window > 0 && changed.after == 0);
+}
+
+/// Registers of a CPU that are all zero.
+struct Zeros;
+
+impl Operands for Zeros {
+    fn register(&self, _: usize) -> u64 {
+        0
+    }
+
+    fn load(&self, _: u64) -> Option<u64> {
+        None
+    }
+}
+
+#[test]
+fn a_tlbi_drops_nothing_before_a_barrier_that_reaches_as_far() {
+    let report = Report::create(std::path::Path::new("/dev/null")).expect("a file that takes all");
+    let watch = Watch::new("aarch64", 2, report, || 0);
+    let mut cpus = [0, 1].map(Cpu::<Aarch64>::new);
+    let rights = Rights::default();
+    let cached = Cached { frame: 1, rights, global: false, entry: 0x1000, version: 0, since: 0, by: 0 };
+    let translation = Translation { frame: 1, shift: 12, rights, global: false };
+    let run = |cpu: &mut Cpu<Aarch64>, word: u32| {
+        let what = Aarch64::decode(&word.to_le_bytes()).expect("an instruction that matters");
+        watch.execute(cpu, what, 0, &Zeros);
+    };
+    let has_mail = |cpu: usize| watch.shared[cpu].has_mail.load(Ordering::Relaxed);
+    let fill = |cpu: &mut Cpu<Aarch64>| cpu.tlb.insert(0, 0, &translation, cached);
+    let is_going = |entry| watch.is_going(1, 0, 0, 12, &cached, entry);
+    cpus.iter_mut().for_each(fill);
+    assert!(!is_going(0x1000));
+    // tlbi vmalle1is, dsb nsh, dsb ish.
+    run(&mut cpus[0], 0xd508_831f);
+    assert_eq!((cpus[0].tlb.len(), has_mail(1), is_going(0x1000)), (1, false, true));
+    lock(&watch.shared[0].going).made.push(0x1000);
+    assert!(!is_going(0x1000) && is_going(0x1008) && !watch.is_going(0, 0, 0, 12, &cached, 0));
+    run(&mut cpus[0], 0xd503_379f);
+    assert_eq!((cpus[0].tlb.len(), has_mail(1), is_going(0x1008)), (0, false, true));
+    fill(&mut cpus[0]);
+    run(&mut cpus[0], 0xd503_3b9f);
+    // Its own were complete before.
+    assert_eq!((cpus[0].tlb.len(), has_mail(0), has_mail(1), is_going(0x1008)), (1, false, true, false));
+    watch.read_mail(&mut cpus[1]);
+    assert_eq!(cpus[1].tlb.len(), 0);
+    // tlbi vmalle1, dsb ish.
+    cpus.iter_mut().for_each(fill);
+    run(&mut cpus[1], 0xd508_871f);
+    assert!(!watch.is_going(0, 0, 0, 12, &cached, 0));
+    run(&mut cpus[1], 0xd503_3b9f);
+    assert_eq!((cpus[0].tlb.len(), cpus[1].tlb.len(), has_mail(0)), (1, 0, false));
+}
+
+#[test]
+fn a_cpu_has_nothing_cached_for_what_it_has_faulted_for() {
+    let (mut cpu, rights) = (Cpu::<Aarch64>::new(0), Rights::default());
+    let cached = Cached { frame: 1, rights, global: false, entry: 0, version: 0, since: 0, by: 0 };
+    for page in 0..2 {
+        cpu.tlb.insert(0, page << 12, &Translation { frame: 1, shift: 12, rights, global: false }, cached);
+    }
+    cpu.lacks(0, 0x1008);
+    assert_eq!((cpu.tlb.find(0, 0).count(), cpu.tlb.find(0, 0x1000).count()), (1, 0));
 }
