@@ -189,9 +189,12 @@ impl Watch {
         if !cpu.is_known {
             cpu.learn(operands);
         }
+        // Under another ASID, a page that it may use quickly is not one that it has cached.
+        cpu.own = cpu.own.wrapping_add(1);
         let place = |cpu: usize| Place { cpu, time: self.now(), instruction: by };
         match cpu.arch.execute(what, operands) {
             Effect::Nothing => {}
+            Effect::Loads => cpu.is_known = false,
             Effect::Drops(what) => {
                 count(&self.shared[cpu.index].invalidations);
                 self.drop(cpu, what, place(cpu.index));
@@ -364,6 +367,12 @@ impl Watch {
         let frame = access.physical()? >> PAGE;
         let table = walk.last() >> PAGE;
         let version = self.frames.version(table);
+        let page = what.address >> PAGE;
+        let quick = Quick { page, frame, store: true, table, version, own: cpu.own, all };
+        if A::UNTRANSLATED && frame == page {
+            cpu.quick[page as usize % QUICK] = quick;
+            return Some(frame);
+        }
         // Again, since the version was read after it.
         let walk = self.walk(&cpu.arch, what.address).filter(|again| again.last() >> PAGE == table)?;
         let seen = Seen { what, frame, walk, now: self.now() };
@@ -375,10 +384,8 @@ impl Watch {
                     Cached { frame, rights, entry: walk.last(), version, since: seen.now, by: what.by };
                 cpu.tlb.insert(cpu.arch.asid(what.address), what.address, &translation, cached);
             }
-            let page = what.address >> PAGE;
             let store = walk.translation.is_some_and(|translation| translation.rights.store);
-            cpu.quick[page as usize % QUICK] =
-                Quick { page, frame, store, table, version, own: cpu.own, all };
+            cpu.quick[page as usize % QUICK] = Quick { store, ..quick };
         }
         Some(frame)
     }

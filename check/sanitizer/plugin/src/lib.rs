@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use ceasefire_sanitizer::arch::riscv64::Riscv64;
 use ceasefire_sanitizer::arch::x86::X86;
 use ceasefire_sanitizer::arch::{Arch, Operands};
 use ceasefire_sanitizer::find::Report;
@@ -51,7 +52,7 @@ macro_rules! emulated {
     )*};
 }
 
-emulated!(X86);
+emulated!(X86 Riscv64);
 
 /// The machine and the CPU whose callback this is.
 #[inline]
@@ -105,7 +106,8 @@ fn install(id: Id, info: &Info, arguments: Vec<String>) -> Result<(), String> {
     let target = info.target();
     match target {
         "x86_64" => begin::<X86>(id, target, cpus, report),
-        other => return Err(format!("{other}: the plugin knows x86_64")),
+        "riscv64" => begin::<Riscv64>(id, target, cpus, report),
+        other => return Err(format!("{other}: the plugin knows x86_64 and riscv64")),
     }
     Ok(())
 }
@@ -139,7 +141,15 @@ impl Operands for Registers {
 }
 
 extern "C" fn on_cpu<A: Emulated>(_: Id, _: c_uint) {
-    REGISTERS.get_or_init(|| Handle::find(A::REGISTERS));
+    REGISTERS.get_or_init(|| {
+        let found = Handle::find(A::REGISTERS);
+        for (index, name) in A::REGISTERS.iter().enumerate() {
+            if found[index].is_none() && !A::LACKED.contains(&index) {
+                eprintln!("ceasefire: QEMU does not tell the register {name}, so the report may be wrong");
+            }
+        }
+        found
+    });
 }
 
 /// An instruction that concerns translations, and its address.
