@@ -141,6 +141,10 @@ struct Seen {
     now: u64,
 }
 
+/// An access may be a find, but whoever changed its entry may be about to flush. The next access is looked at again.
+#[derive(Debug)]
+struct TooEarly;
+
 /// All that is known of a machine, but for its CPUs.
 #[derive(Debug)]
 pub struct Watch {
@@ -376,7 +380,7 @@ impl Watch {
         // Again, since the version was read after it.
         let walk = self.walk(&cpu.arch, what.address).filter(|again| again.last() >> PAGE == table)?;
         let seen = Seen { what, frame, walk, now: self.now() };
-        let held = self.compare_with_cached(cpu, &seen);
+        let Ok(held) = self.compare_with_cached(cpu, &seen) else { return Some(frame) };
         if self.compare_with_tables(cpu, &seen, held) {
             if let Some(translation) = walk.translation.filter(|_| held.is_none()) {
                 let Translation { frame, rights, .. } = translation;
@@ -399,9 +403,27 @@ impl Watch {
         }
     }
 
+    /// Whether whoever made a change has returned since: a kernel has flushed by then.
+    fn is_over(&self, change: &Change, now: u64) -> bool {
+        // A thread of the kernel's own has no program to return to.
+        let returned = change.thread.and_then(|thread| lock(&self.returned).get(&thread).copied());
+        now.saturating_sub(change.time) > LATE || returned.is_some_and(|time| time > change.time)
+    }
+
+    /// Whether another CPU has changed an entry and may be about to flush: kernels change many entries before they flush all
+    /// of them, and give no page away in between. A CPU whose own TLB happens to hold none of them may have faulted by then,
+    /// and use what another page has become.
+    fn is_pending(&self, cpu: usize, entry: u64, now: u64) -> bool {
+        self.tables.change(entry).is_some_and(|change| change.cpu != cpu && !self.is_over(&change, now))
+    }
+
     /// Compares the frame with that of each translation that the CPU may have cached. Returns the one to the same frame.
-    fn compare_with_cached<A: Arch>(&self, cpu: &mut Cpu<A>, seen: &Seen) -> Option<Cached> {
-        let Seen { what, frame, .. } = *seen;
+    fn compare_with_cached<A: Arch>(
+        &self,
+        cpu: &mut Cpu<A>,
+        seen: &Seen,
+    ) -> Result<Option<Cached>, TooEarly> {
+        let Seen { what, frame, now, .. } = *seen;
         let asid = cpu.arch.asid(what.address);
         let (mut held, mut outgrown, mut stale) = (None, false, None);
         for (shift, cached) in cpu.tlb.find(asid, what.address) {
@@ -415,14 +437,17 @@ impl Watch {
                 stale = Some((own, cached));
             }
         }
+        if stale.is_some_and(|(_, cached)| self.is_pending(cpu.index, cached.entry, now)) {
+            return Err(TooEarly);
+        }
         if let Some((other, cached)) = stale {
             self.found(Find { other, ..self.find(cpu, seen, Kind::StaleUse, cached) });
         }
         if outgrown || stale.is_some() {
             cpu.tlb.remove(asid, what.address);
-            return None;
+            return Ok(None);
         }
-        held
+        Ok(held)
     }
 
     /// Compares the frame and the rights with the page tables. Returns whether they allow the access.
@@ -434,20 +459,17 @@ impl Watch {
         // Of what the CPU did not hold before, a store to the tables has yet to be looked at.
         let Some(held) = held.filter(|_| !allowed) else { return allowed };
         if let Some(other) = current.filter(|&current| current != frame) {
-            self.found(Find { other, ..self.find(cpu, seen, Kind::Incoherence, held) });
+            if !self.is_pending(cpu.index, walk.last(), now) {
+                self.found(Find { other, ..self.find(cpu, seen, Kind::Incoherence, held) });
+            }
             return false;
         }
         let change = self.tables.last_change::<A>(walk.last(), &self.ram);
         let Some(change) = change.filter(|change| held.since < change.time) else { return false };
         let given = self.owners.given(frame).filter(|given| given.time > change.time);
-        // A thread of the kernel's own has no register to tell it by.
-        let is_back = || {
-            let thread = change.thread?;
-            (*lock(&self.returned).get(&thread)? > change.time).then_some(())
-        };
         let kind = if given.is_some() {
             Kind::Reuse
-        } else if now.saturating_sub(change.time) > LATE || is_back().is_some() {
+        } else if self.is_over(&change, now) {
             Kind::LateUse
         } else {
             return false;
@@ -507,3 +529,6 @@ fn changed(change: Change) -> Changed {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod riscv64_tests;

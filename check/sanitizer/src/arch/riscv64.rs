@@ -381,5 +381,29 @@ mod tests {
         }
         assert!(!Riscv64::narrows(before & !WRITABLE, before));
         assert_eq!((Riscv64::table(before), Riscv64::table(entry(0x9000, 0))), (None, Some(0x9000)));
+        assert_eq!([before, before & !VALID, before | NAPOT].map(Riscv64::frame), [Some(9), None, None]);
+    }
+
+    #[test]
+    fn a_thread_is_known_in_the_kernel_and_in_a_program() {
+        struct Registers(u64, u64);
+
+        impl Operands for Registers {
+            fn register(&self, index: usize) -> u64 {
+                match Riscv64::REGISTERS[index] {
+                    "tp" => self.0,
+                    "sscratch" => self.1,
+                    name => panic!("{name} tells no thread"),
+                }
+            }
+
+            fn load(&self, _: u64) -> Option<u64> {
+                None
+            }
+        }
+
+        let threads =
+            [(7, 0), (8, 7), (0, 0)].map(|(tp, sscratch)| Riscv64::thread(&Registers(tp, sscratch)));
+        assert_eq!(threads, [Some(7), Some(7), None]);
     }
 }
