@@ -7,7 +7,14 @@
 //! So an access whose physical address is the virtual one is not compared ([`Arch::UNTRANSLATED`]). What firmware accesses
 //! through a kernel's tables is compared, as it is translated.
 //!
-//! The hypervisor extension's guests are not known. While HGATP has a mode, a CPU may be in one, and nothing is compared.
+//! A write of SATP drops nothing, and translations stay under their ASID, 0 included. So a kernel that uses no ASIDs is
+//! judged by its fences. Which mode and which bits of the ASID a write leaves, the register says after it.
+//!
+//! The hypervisor extension's guests are not known, nor are the HFENCE instructions. While HGATP has a mode, a CPU may be
+//! in a guest, and nothing is compared. A guest without second tables, whose HGATP has none, is misjudged.
+//!
+//! More is taken for given: that SFENCE.W.INVAL comes before SINVAL.VMA, and that no CPU caches entries that lead to tables,
+//! which a fence with an address need not drop ("Supervisor Memory-Management Fence Instruction").
 
 use super::{Arch, Effect, Invalidation, Operands, Rights, Translation, Walk, PAGE};
 
