@@ -59,7 +59,7 @@ struct Register {
 /// An array of glib.
 #[repr(C)]
 struct Array {
-    data: *mut c_char,
+    data: *mut c_void,
     len: c_uint,
 }
 
