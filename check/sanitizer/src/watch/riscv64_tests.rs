@@ -71,6 +71,10 @@ fn satp(asid: u64) -> Registers {
     Registers(8 << 60 | asid << 44 | FIRST >> PAGE)
 }
 
+fn frame(page: u64) -> u64 {
+    (FIRST >> PAGE) + page
+}
+
 impl Machine {
     fn new() -> Self {
         let memory: Vec<AtomicU64> = (0..WORDS * 16).map(|_| AtomicU64::new(0)).collect();
@@ -90,10 +94,6 @@ impl Machine {
             own.set(0, 508 + page, (page as u64) << 28 | 0x27);
         }
         own
-    }
-
-    fn frame(&self, page: u64) -> u64 {
-        (FIRST >> PAGE) + page
     }
 
     fn set(&self, page: usize, index: usize, value: u64) {
@@ -116,13 +116,13 @@ impl Machine {
 
     /// The kernel has a user's page lead to another page, or nowhere.
     fn map(&mut self, cpu: usize, which: usize, to: Option<u64>) {
-        let entry = to.map_or(0, |page| self.frame(page) << 10 | 0x17);
+        let entry = to.map_or(0, |page| frame(page) << 10 | 0x17);
         self.store(cpu, KERNEL, 2, which, entry);
     }
 
     /// A program loads from a user's page, and the CPU uses this one.
     fn load(&mut self, cpu: usize, which: usize, page: u64) {
-        self.access(cpu, PROGRAM, PAGES[which], self.frame(page) << PAGE, None);
+        self.access(cpu, PROGRAM, PAGES[which], frame(page) << PAGE, None);
     }
 
     fn fence(&mut self, cpu: usize) {
@@ -195,12 +195,12 @@ fn untranslated_accesses_are_not_compared() {
     // A program's page at the address that page 7 has.
     machine.set(0, 2, (FIRST + (3 << PAGE)) >> 2 | 1);
     machine.set(3, (physical >> 21 & 0x1ff) as usize, (FIRST + (8 << PAGE)) >> 2 | 1);
-    machine.set(8, (physical >> PAGE & 0x1ff) as usize, machine.frame(9) << 10 | 0x17);
-    machine.access(0, PROGRAM, physical, machine.frame(9) << PAGE, None);
+    machine.set(8, (physical >> PAGE & 0x1ff) as usize, frame(9) << 10 | 0x17);
+    machine.access(0, PROGRAM, physical, frame(9) << PAGE, None);
     machine.access(0, physical, physical, physical, Some(1));
-    machine.access(0, PROGRAM, physical, machine.frame(9) << PAGE, None);
+    machine.access(0, PROGRAM, physical, frame(9) << PAGE, None);
     assert_eq!(machine.finds(), 0);
-    machine.access(0, PROGRAM, physical, machine.frame(4) << PAGE, None);
+    machine.access(0, PROGRAM, physical, frame(4) << PAGE, None);
     assert_eq!(machine.finds(), 1);
 }
 

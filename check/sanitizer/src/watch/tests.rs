@@ -311,7 +311,7 @@ fn a_frame_that_was_given_away_must_not_be_used() {
             guest.map(0, 100 << PAGE | READ_ONLY);
         }
         for word in 0..512 {
-            guest.kernel_stores(0, 100 << PAGE | word * 8, 1);
+            guest.kernel_stores(0, (100 << PAGE) + word * 8, 1);
         }
         if mapped_again {
             guest.map(0, 0);
