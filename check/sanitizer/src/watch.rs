@@ -271,7 +271,8 @@ impl Watch {
             self.read_mail(cpu);
         }
         let in_program = is_program(what.by);
-        if std::mem::replace(&mut cpu.in_program, in_program) < in_program && !cpu.changers.is_empty() {
+        let was_in_program = std::mem::replace(&mut cpu.in_program, in_program);
+        if in_program && !was_in_program && !cpu.changers.is_empty() {
             self.returns(cpu, access);
         }
         let page = what.address >> PAGE;

@@ -167,7 +167,7 @@ impl Guest {
     }
 
     /// So much time passes that whoever has changed an entry has flushed.
-    fn returns(&self) {
+    fn returns() {
         NOW.set(NOW.get() + LATE);
     }
 
@@ -216,7 +216,7 @@ fn a_cpu_that_may_have_an_older_frame_is_found() {
     // CPU 0 has flushed, CPU 1 has not.
     guest.loads(0, 101);
     assert_eq!(guest.kinds(), []);
-    guest.returns();
+    Guest::returns();
     guest.loads(1, 101);
     let finds = guest.finds();
     let [find] = &finds[..] else { panic!("{finds:?}") };
@@ -238,7 +238,7 @@ fn a_cpu_that_uses_an_older_frame_is_found() {
     guest.map(0, 101 << PAGE | WRITABLE);
     guest.loads(1, 100);
     assert_eq!(guest.kinds(), [], "CPU 0 may be about to flush");
-    guest.returns();
+    Guest::returns();
     guest.loads(1, 100);
     assert_eq!(guest.kinds(), [Kind::Incoherence]);
     assert_eq!((guest.finds()[0].frame, guest.finds()[0].other), (100, 101));
@@ -330,7 +330,7 @@ fn global_translations_outlive_a_switch_and_large_ones_are_dropped_by_any_addres
     guest.loads(1, 100);
     guest.switches(1);
     guest.map(0, 101 << PAGE | GLOBAL | WRITABLE);
-    guest.returns();
+    Guest::returns();
     guest.loads(1, 101);
     assert_eq!(guest.kinds(), [Kind::StaleUse]);
     let mut guest = Guest::new();
@@ -342,7 +342,7 @@ fn global_translations_outlive_a_switch_and_large_ones_are_dropped_by_any_addres
     guest.access(1, PAGE_OF_PROGRAM + 0x5000, 0x605, false, PROGRAM);
     assert_eq!(guest.kinds(), []);
     guest.kernel_stores(0, large, 0x40_0000 | LARGE | WRITABLE);
-    guest.returns();
+    Guest::returns();
     guest.access(1, PAGE_OF_PROGRAM + 0x5000, 0x405, false, PROGRAM);
     assert_eq!(guest.kinds(), [Kind::StaleUse]);
 }
