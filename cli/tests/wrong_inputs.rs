@@ -137,7 +137,7 @@ fn a_word_that_is_no_command_is_answered_with_the_commands() {
         (
             &["stat"],
             &["no command or experiment is called 'stat'. Commands: top, record, replay, diff, import, anonymize, \
-               calibrate, compare, list, sweep, fit, check, completions, man; `ceasefire list experiments` has the rest\n"],
+               calibrate, compare, list, sweep, fit, check, sanitize, completions, man; `ceasefire list experiments` has the rest\n"],
         ),
         (&["compare", "stat"], &["no experiment is called 'stat'. Known experiments: mmap-read, migrate,"]),
         (&["competions", "bash"], &["did you mean 'completions'?"]),

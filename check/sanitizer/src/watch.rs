@@ -166,6 +166,10 @@ struct Seen {
     now: u64,
 }
 
+/// An access may be a find, but whoever changed its entry may be about to flush. The next access is looked at again.
+#[derive(Debug)]
+struct TooEarly;
+
 /// All that is known of a machine, but for its CPUs.
 #[derive(Debug)]
 pub struct Watch {
@@ -214,9 +218,12 @@ impl Watch {
         if !cpu.is_known {
             cpu.learn(operands);
         }
+        // Under another ASID, a page that it may use quickly is not one that it has cached.
+        cpu.own = cpu.own.wrapping_add(1);
         let place = |cpu: usize| Place { cpu, time: self.now(), instruction: by };
         match cpu.arch.execute(what, operands) {
             Effect::Nothing => {}
+            Effect::Loads => cpu.is_known = false,
             Effect::Drops(what) => {
                 count(&self.shared[cpu.index].invalidations);
                 self.drop(cpu, what, place(cpu.index));
@@ -307,8 +314,8 @@ impl Watch {
             self.read_mail(cpu);
         }
         let in_program = is_program(what.by);
-        let enters = !std::mem::replace(&mut cpu.in_program, in_program) && in_program;
-        if enters && !cpu.changers.is_empty() {
+        let was_in_program = std::mem::replace(&mut cpu.in_program, in_program);
+        if in_program && !was_in_program && !cpu.changers.is_empty() {
             self.returns(cpu, access);
         }
         let page = what.address >> PAGE;
@@ -423,12 +430,20 @@ impl Watch {
         let frame = access.physical()? >> PAGE;
         let table = walk.last() >> PAGE;
         let version = self.frames.version(table);
+        let page = what.address >> PAGE;
+        let quick = Quick { page, frame, store: true, table, version, own: cpu.own, all };
+        if A::UNTRANSLATED && frame == page {
+            cpu.quick[page as usize % QUICK] = quick;
+            return Some(frame);
+        }
         // Again, since the version was read after it.
         let walk = self.walk(&cpu.arch, what.address).filter(|again| again.last() >> PAGE == table)?;
         let seen = Seen { what, frame, walk, now: self.now() };
-        let held = self.compare_with_cached(cpu, &seen);
+        let Ok(held) = self.compare_with_cached(cpu, &seen) else { return Some(frame) };
         if self.compare_with_tables(cpu, &seen, held) {
-            if let Some(translation) = walk.translation.filter(|_| held.is_none()) {
+            // A right to store that it has got since counts from its first store.
+            let is_new = held.is_none_or(|held| what.store && !held.rights.store);
+            if let Some(translation) = walk.translation.filter(|_| is_new) {
                 let Translation { frame, rights, global, .. } = translation;
                 let cached = Cached {
                     frame,
@@ -441,10 +456,8 @@ impl Watch {
                 };
                 cpu.tlb.insert(cpu.arch.asid(what.address), what.address, &translation, cached);
             }
-            let page = what.address >> PAGE;
             let store = walk.translation.is_some_and(|translation| translation.rights.store);
-            cpu.quick[page as usize % QUICK] =
-                Quick { page, frame, store, table, version, own: cpu.own, all };
+            cpu.quick[page as usize % QUICK] = Quick { store, ..quick };
         }
         Some(frame)
     }
@@ -458,9 +471,27 @@ impl Watch {
         }
     }
 
+    /// Whether whoever made a change has returned since: a kernel has flushed by then.
+    fn is_over(&self, change: &Change, now: u64) -> bool {
+        // A thread of the kernel's own has no program to return to.
+        let returned = change.thread.and_then(|thread| lock(&self.returned).get(&thread).copied());
+        now.saturating_sub(change.time) > LATE || returned.is_some_and(|time| time > change.time)
+    }
+
+    /// Whether another CPU has changed an entry and may be about to flush: kernels change many entries before they flush all
+    /// of them, and give no page away in between. A CPU whose own TLB happens to hold none of them may have faulted by then,
+    /// and use what another page has become.
+    fn is_pending(&self, cpu: usize, entry: u64, now: u64) -> bool {
+        self.tables.change(entry).is_some_and(|change| change.cpu != cpu && !self.is_over(&change, now))
+    }
+
     /// Compares the frame with that of each translation that the CPU may have cached. Returns the one to the same frame.
-    fn compare_with_cached<A: Arch>(&self, cpu: &mut Cpu<A>, seen: &Seen) -> Option<Cached> {
-        let Seen { what, frame, .. } = *seen;
+    fn compare_with_cached<A: Arch>(
+        &self,
+        cpu: &mut Cpu<A>,
+        seen: &Seen,
+    ) -> Result<Option<Cached>, TooEarly> {
+        let Seen { what, frame, now, .. } = *seen;
         let asid = cpu.arch.asid(what.address);
         let (mut held, mut outgrown, mut stale) = (None, false, None);
         for (shift, cached) in cpu.tlb.find(asid, what.address) {
@@ -483,14 +514,17 @@ impl Watch {
                 return self.compare_with_cached(cpu, seen);
             }
         }
+        if stale.is_some_and(|(_, _, cached)| self.is_pending(cpu.index, cached.entry, now)) {
+            return Err(TooEarly);
+        }
         if let Some((other, _, cached)) = stale {
             self.found(Find { other, ..self.find(cpu, seen, Kind::StaleUse, cached) });
         }
         if outgrown || stale.is_some() {
             cpu.tlb.remove(asid, what.address);
-            return None;
+            return Ok(None);
         }
-        held
+        Ok(held)
     }
 
     /// Compares the frame and the rights with the page tables. Returns whether they allow the access.
@@ -502,20 +536,17 @@ impl Watch {
         // Of what the CPU did not hold before, a store to the tables has yet to be looked at.
         let Some(held) = held.filter(|_| !allowed) else { return allowed };
         if let Some(other) = current.filter(|&current| current != frame) {
-            self.found(Find { other, ..self.find(cpu, seen, Kind::Incoherence, held) });
+            if !self.is_pending(cpu.index, walk.last(), now) {
+                self.found(Find { other, ..self.find(cpu, seen, Kind::Incoherence, held) });
+            }
             return false;
         }
         let change = self.tables.last_change::<A>(walk.last(), &self.ram);
         let Some(change) = change.filter(|change| held.since < change.time) else { return false };
         let given = self.owners.given(frame).filter(|given| given.time > change.time);
-        // A thread of the kernel's own has no register to tell it by.
-        let is_back = || {
-            let thread = change.thread?;
-            (*lock(&self.returned).get(&thread)? > change.time).then_some(())
-        };
         let kind = if given.is_some() {
             Kind::Reuse
-        } else if now.saturating_sub(change.time) > LATE || is_back().is_some() {
+        } else if self.is_over(&change, now) {
             Kind::LateUse
         } else {
             return false;
@@ -575,3 +606,6 @@ fn changed(change: Change) -> Changed {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod riscv64_tests;

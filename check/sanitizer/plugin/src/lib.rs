@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use ceasefire_sanitizer::arch::aarch64::Aarch64;
+use ceasefire_sanitizer::arch::riscv64::Riscv64;
 use ceasefire_sanitizer::arch::x86::X86;
 use ceasefire_sanitizer::arch::{Arch, Operands};
 use ceasefire_sanitizer::find::Report;
@@ -52,7 +53,7 @@ macro_rules! emulated {
     )*};
 }
 
-emulated!(X86 Aarch64);
+emulated!(X86 Aarch64 Riscv64);
 
 /// The machine and the CPU whose callback this is.
 #[inline]
@@ -107,7 +108,8 @@ fn install(id: Id, info: &Info, arguments: Vec<String>) -> Result<(), String> {
     match target {
         "x86_64" => begin::<X86>(id, target, cpus, report),
         "aarch64" => begin::<Aarch64>(id, target, cpus, report),
-        other => return Err(format!("{other}: the plugin knows x86_64 and aarch64")),
+        "riscv64" => begin::<Riscv64>(id, target, cpus, report),
+        other => return Err(format!("{other}: the plugin knows x86_64, aarch64 and riscv64")),
     }
     Ok(())
 }
@@ -143,11 +145,13 @@ impl Operands for Registers {
 
 extern "C" fn on_cpu<A: Emulated>(_: Id, _: c_uint) {
     REGISTERS.get_or_init(|| {
-        let handles = Handle::find(A::REGISTERS);
-        for (name, _) in A::REGISTERS.iter().zip(&handles).filter(|(_, handle)| handle.is_none()) {
-            eprintln!("ceasefire: this QEMU shows plugins no register {name}: the report cannot be trusted");
+        let found = Handle::find(A::REGISTERS);
+        for (index, name) in A::REGISTERS.iter().enumerate() {
+            if found[index].is_none() && !A::LACKED.contains(&index) {
+                eprintln!("ceasefire: QEMU does not tell the register {name}, so the report may be wrong");
+            }
         }
-        handles
+        found
     });
 }
 

@@ -1,6 +1,7 @@
 //! What architectures have in common: translations, the walk of page tables, and the invalidation of cached ones.
 
 pub mod aarch64;
+pub mod riscv64;
 pub mod x86;
 
 /// The bits of a page's offset, of the smallest size.
@@ -104,6 +105,8 @@ impl Invalidation {
 pub enum Effect {
     /// Nothing.
     Nothing,
+    /// It changes what is loaded, but the registers tell only afterwards how. They are read before the next instruction.
+    Loads,
     /// It drops some of its own CPU.
     Drops(Invalidation),
     /// It begins to drop some: of its own CPU, or `everywhere`. A CPU may use them until one of the beginner's
@@ -143,6 +146,13 @@ pub trait Arch: Default + Send + 'static {
 
     /// The names that QEMU has for the registers that operands may need. `|` is between names of the same one.
     const REGISTERS: &'static [&'static str];
+
+    /// The places of those of them that a CPU may lack. They are read as 0 then.
+    const LACKED: &'static [usize] = &[];
+
+    /// A CPU that [translates](Self::translates) may be in a mode in which it does not, which no register here tells. Its
+    /// accesses have their virtual addresses as physical ones, and other accesses with such addresses do not matter.
+    const UNTRANSLATED: bool = false;
 
     /// Reads an instruction. `None`: it does nothing to translations.
     fn decode(bytes: &[u8]) -> Option<Self::Instruction>;
