@@ -13,7 +13,7 @@ pub(crate) struct SanitizeArguments {
     /// Keep the report that is written while the guest runs, with a line of JSON for each find
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// The plugin [default: libceasefire_plugin.so beside this program]
+    /// The plugin [default: the one beside this program]
     #[arg(long, value_name = "FILE")]
     pub(crate) plugin: Option<PathBuf>,
     /// QEMU and its arguments

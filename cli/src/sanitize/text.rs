@@ -25,8 +25,7 @@ pub(super) fn of(report: &Report, symbols: &Symbols) -> String {
 fn find(find: &Find, symbols: &Symbols) -> String {
     let Find { used, address, frame, other, cached, changed, dropped, .. } = find;
     let access = if find.store { "stored to" } else { "loaded from" };
-    let mut text = format!("CPU {} {access} {address:#x}, frame {frame:#x}, ", used.cpu);
-    text += &match find.kind {
+    let what = match find.kind {
         Kind::StaleUse => format!("and may still have had the older frame {other:#x}"),
         Kind::Incoherence => format!("although its page tables had frame {other:#x} by then"),
         Kind::LateUse if find.store => {
@@ -35,6 +34,7 @@ fn find(find: &Find, symbols: &Symbols) -> String {
         Kind::LateUse => "although its page tables had lost it, and the change was over".to_owned(),
         Kind::Reuse => "although its page tables had lost it, and the frame had been overwritten".to_owned(),
     };
+    let mut text = format!("CPU {} {access} {address:#x}, frame {frame:#x}, {what}", used.cpu);
     let at = |what: &str, place: &Place| {
         let before = match used.time.saturating_sub(place.time) {
             0 => String::new(),
