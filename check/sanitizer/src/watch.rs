@@ -422,7 +422,10 @@ impl Watch {
             return None;
         }
         let all = self.all.load(Ordering::Acquire);
-        let walk = self.walk(&cpu.arch, what.address)?;
+        let Some(walk) = self.walk(&cpu.arch, what.address) else {
+            count(&self.shared[cpu.index].unread);
+            return None;
+        };
         if self.is_device(cpu, &walk, what.address) {
             return None;
         }
