@@ -82,7 +82,7 @@ impl Riscv64 {
     fn levels(&self) -> Option<u32> {
         let mode = self.satp >> MODE;
         // Sv39, Sv48 and Sv57 follow one another.
-        (matches!(mode, 8..=10) && self.hgatp >> MODE == 0).then_some(mode as u32 - 5)
+        (matches!(mode, 8..=10) && self.hgatp >> MODE == 0).then(|| mode as u32 - 5)
     }
 }
 
