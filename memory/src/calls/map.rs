@@ -77,7 +77,7 @@ impl<P: Machine> Memory<P> {
     }
 
     /// Maps `pages` of `file` from page `first` on, and keeps stores in private copies. Returns the address: the
-    /// lowest multiple of 2 MiB above 0 that has room, unless [areas are joined](Config::joins_areas).
+    /// lowest multiple of 2 MiB above 0 that has room, unless [areas are joined](crate::Config::joins_areas).
     ///
     /// A caller that needs a given address, as for a program's image, moves the mapping there with [`Memory::remap`]
     /// and [`Placement::At`](crate::Placement::At), unless it is there already. The two places must not overlap.
