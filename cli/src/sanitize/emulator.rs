@@ -37,13 +37,7 @@ impl<'a> Emulator<'a> {
                 "the plugin is not there: build it with `cargo build --release`, or name it with --plugin";
             return Err(Failure::Input(format!("{}: {message}", plugin.display())));
         }
-        // QEMU separates the plugin's arguments by commas.
-        if plugin.as_os_str().as_encoded_bytes().contains(&b',') {
-            return Err(Failure::Input(format!(
-                "{}: QEMU cannot load a path with a comma",
-                plugin.display()
-            )));
-        }
+        check_commas(&plugin)?;
         let emulator = Self { program, arguments, plugin };
         emulator.check()?;
         Ok(emulator)
@@ -77,12 +71,7 @@ impl<'a> Emulator<'a> {
         std::fs::File::create(report).map_err(|error| Failure::writing(report.display(), &error))?;
         let report =
             std::path::absolute(report).map_err(|error| Failure::writing(report.display(), &error))?;
-        if report.as_os_str().as_encoded_bytes().contains(&b',') {
-            return Err(Failure::Input(format!(
-                "{}: QEMU cannot take a path with a comma",
-                report.display()
-            )));
-        }
+        check_commas(&report)?;
         let mut plugin = self.plugin.clone().into_os_string();
         plugin.push(",out=");
         plugin.push(report);
@@ -96,6 +85,14 @@ impl<'a> Emulator<'a> {
     fn cannot_run(&self, error: &io::Error) -> Failure {
         Failure::Input(format!("{} cannot be run: {error}", self.name()))
     }
+}
+
+/// QEMU separates the plugin's arguments by commas.
+fn check_commas(path: &Path) -> Result<(), Failure> {
+    if path.as_os_str().as_encoded_bytes().contains(&b',') {
+        return Err(Failure::Input(format!("{}: QEMU cannot take a path with a comma", path.display())));
+    }
+    Ok(())
 }
 
 /// The plugin's place beside this program.

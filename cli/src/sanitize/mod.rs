@@ -13,7 +13,6 @@ use std::path::Path;
 use ceasefire_sanitizer::find::{Find, Line, Summary};
 
 use self::emulator::Emulator;
-use self::symbols::Symbols;
 use crate::args::SanitizeArguments;
 use crate::failure::{Done, Failure};
 use crate::stdout::print;
@@ -27,7 +26,7 @@ struct Report {
 }
 
 pub(crate) fn run(arguments: &SanitizeArguments) -> Done {
-    let symbols = arguments.kernel.as_deref().map(Symbols::read).transpose()?.unwrap_or_default();
+    let symbols = arguments.kernel.as_deref().map(symbols::read).transpose()?.unwrap_or_default();
     let emulator = Emulator::find(&arguments.command, arguments.plugin.as_deref())?;
     let folder;
     let path = if let Some(path) = &arguments.output {

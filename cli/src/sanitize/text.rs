@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use ceasefire_linux::kernel::symbols::Symbols;
 use ceasefire_sanitizer::find::{Find, Kind, Place, Summary};
 
-use super::symbols::Symbols;
+use super::symbols::named;
 use super::Report;
 use crate::number::compact;
 
@@ -40,7 +41,7 @@ fn find(find: &Find, symbols: &Symbols) -> String {
             0 => String::new(),
             ns => format!(", {:.3} ms before", ns as f64 / 1e6),
         };
-        format!("\n     {what:<12} CPU {} at {}{before}", place.cpu, symbols.name(place.instruction))
+        format!("\n     {what:<12} CPU {} at {}{before}", place.cpu, named(symbols, place.instruction))
     };
     text += &at("used", used);
     text += &at("first used", cached);
@@ -80,7 +81,7 @@ fn summary(end: &Summary, symbols: &Symbols) -> String {
         compact(end.unread as f64)
     );
     if let Some((ns, changed)) = end.longest {
-        let (ms, by) = (ns as f64 / 1e6, symbols.name(changed.place.instruction));
+        let (ms, by) = (ns as f64 / 1e6, named(symbols, changed.place.instruction));
         let _ = writeln!(text, "A changed entry stayed usable for {ms:.3} ms at most, changed at {by}.");
     }
     text

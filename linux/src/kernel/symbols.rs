@@ -22,24 +22,21 @@ impl Symbols {
         Ok(Self::parse(&fs::read_to_string("/proc/kallsyms")?))
     }
 
-    /// Reads the text of `/proc/kallsyms`.
+    /// Reads the text of `/proc/kallsyms`, or of a `System.map`.
     pub fn parse(text: &str) -> Self {
-        let symbol = |line: &'_ str| -> Option<(u64, usize, usize)> {
-            let mut words = line.split_whitespace();
-            let address = u64::from_str_radix(words.next()?, 16).ok()?;
-            let kind = words.next()?;
-            let name = words.next()?;
-            let start = name.as_ptr() as usize - text.as_ptr() as usize;
-            (matches!(kind, "t" | "T" | "w" | "W") && address != 0).then_some((address, start, name.len()))
-        };
-        let mut found: Vec<_> = text.lines().filter_map(symbol).collect();
-        found.sort_by_key(|(address, ..)| *address);
-        found.dedup_by_key(|(address, ..)| *address);
+        Self::of(text.lines().filter_map(line))
+    }
+
+    /// These functions, by their addresses and names. One at address 0 is hidden.
+    pub fn of<'a>(functions: impl Iterator<Item = (u64, &'a str)>) -> Self {
+        let mut found: Vec<_> = functions.filter(|(address, _)| *address != 0).collect();
+        found.sort_by_key(|(address, _)| *address);
+        found.dedup_by_key(|(address, _)| *address);
         let mut symbols = Self::default();
-        for (address, start, length) in found {
+        for (address, name) in found {
             symbols.addresses.push(address);
             symbols.names.push(symbols.text.len() as u32);
-            symbols.text.push_str(&text[start..start + length]);
+            symbols.text.push_str(name);
         }
         symbols
     }
@@ -51,16 +48,30 @@ impl Symbols {
 
     /// The name of the function in which an address lies; "unknown" if it lies before all.
     pub fn name(&self, address: u64) -> &str {
+        self.find(address).map_or("unknown", |(name, _)| name)
+    }
+
+    /// The function in which an address lies, and the offset in it. `None`: it lies before all.
+    pub fn find(&self, address: u64) -> Option<(&str, u64)> {
         let after = self.addresses.partition_point(|first| *first <= address);
-        let Some(at) = after.checked_sub(1) else { return "unknown" };
+        let at = after.checked_sub(1)?;
         let end = self.names.get(after).map_or(self.text.len(), |end| *end as usize);
-        &self.text[self.names[at] as usize..end]
+        Some((&self.text[self.names[at] as usize..end], address - self.addresses[at]))
     }
 
     /// The address of a function.
     pub fn address(&self, name: &str) -> Option<u64> {
         self.addresses.iter().copied().find(|address| self.name(*address) == name)
     }
+}
+
+/// The address and the name in a line of an address, a kind and a name, if it is of code.
+fn line(line: &str) -> Option<(u64, &str)> {
+    let mut words = line.split_whitespace();
+    let address = u64::from_str_radix(words.next()?, 16).ok()?;
+    let kind = words.next()?;
+    let name = words.next()?;
+    matches!(kind, "t" | "T" | "w" | "W").then_some((address, name))
 }
 
 #[cfg(test)]
@@ -74,6 +85,7 @@ mod tests {
         let symbols = Symbols::parse(text);
         let named = [0xf, 0x10, 0x1f, 0x20, u64::MAX].map(|address| symbols.name(address));
         assert_eq!(named, ["unknown", "one", "one", "two", "two"]);
+        assert_eq!([0xf, 0x1f].map(|address| symbols.find(address)), [None, Some(("one", 0xf))]);
         assert_eq!((symbols.address("one"), symbols.address("data")), (Some(0x10), None));
     }
 
