@@ -34,6 +34,13 @@ impl Frames {
         Some(&part[(frame % PART as u64) as usize])
     }
 
+    /// The word of a frame, whose part is made if it is not there.
+    fn made(&self, frame: u64) -> Option<&AtomicU32> {
+        let part = self.parts.get((frame / PART as u64) as usize)?;
+        let part = part.get_or_init(|| (0..PART).map(|_| AtomicU32::new(0)).collect());
+        Some(&part[(frame % PART as u64) as usize])
+    }
+
     /// The version of a table. It differs after each change. 0: the frame is no table.
     #[inline]
     pub(crate) fn version(&self, frame: u64) -> u32 {
@@ -51,9 +58,7 @@ impl Frames {
 
     /// Stores to a frame matter from now on, or no longer.
     pub(crate) fn watch(&self, frame: u64, watched: bool) {
-        let Some(part) = self.parts.get((frame / PART as u64) as usize) else { return };
-        let part = part.get_or_init(|| (0..PART).map(|_| AtomicU32::new(0)).collect());
-        let word = &part[(frame % PART as u64) as usize];
+        let Some(word) = self.made(frame) else { return };
         if watched {
             word.fetch_or(WATCHED, Ordering::Relaxed);
         } else {
@@ -63,9 +68,7 @@ impl Frames {
 
     /// The frame is a table from now on. True if it was none.
     pub(crate) fn becomes_table(&self, frame: u64) -> bool {
-        let Some(part) = self.parts.get((frame / PART as u64) as usize) else { return false };
-        let part = part.get_or_init(|| (0..PART).map(|_| AtomicU32::new(0)).collect());
-        part[(frame % PART as u64) as usize].fetch_or(TABLE, Ordering::AcqRel) & TABLE == 0
+        self.made(frame).is_some_and(|word| word.fetch_or(TABLE, Ordering::AcqRel) & TABLE == 0)
     }
 
     /// A table has changed.

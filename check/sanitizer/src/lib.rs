@@ -2,15 +2,23 @@
 //!
 //! Each CPU has a TLB without limit (`tlb`): what it used may be cached until one of its instructions drops it. `watch`
 //! compares each access with that TLB and with the page tables as they are. `arch` knows instructions and page tables of
-//! the architectures, `tables` the changes of page tables, `frames` which frames they are,
-//! `owners` which frames were given away, `ram` the guest's memory.
-//! `find` is the report, which `ceasefire sanitize` reads. The folder `plugin` has the plugin that QEMU loads.
+//! the architectures, `tables` the changes of page tables, `frames` which frames they are, `owners` which frames were given
+//! away, `ram` the guest's memory. `recent` bounds what is remembered. `find` is the report, which `ceasefire sanitize`
+//! reads. The folder `plugin` has the plugin that QEMU loads.
 
 pub mod arch;
 pub mod find;
 mod frames;
 mod owners;
 mod ram;
+mod recent;
 mod tables;
 mod tlb;
 pub mod watch;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks. A thread that panicked has left nothing half done that matters.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -9,24 +9,29 @@ use foldhash::HashMap;
 
 use crate::find::Place;
 use crate::frames::Frames;
-use crate::tables::lock;
+use crate::lock;
+use crate::recent::Recent;
 
 /// The bytes of a part of a frame whose first store is noted, as a power of two.
 const LINE: u32 = 6;
 
-/// The frames that are remembered, at least. Twice as many at most.
+/// The frames that are remembered, at least.
 const REMEMBERED: usize = 1 << 18;
 
 /// The frames whose owners may change, and those whose owners have.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Owners {
     /// The lines that were overwritten, a bit for each.
     watched: Mutex<HashMap<u64, u64>>,
-    /// Where the last line was, in the newer part and the one before.
-    given: Mutex<[HashMap<u64, Place>; 2]>,
+    /// Where the last line was.
+    given: Mutex<Recent<Place>>,
 }
 
 impl Owners {
+    pub(crate) fn new() -> Self {
+        Self { watched: Mutex::default(), given: Mutex::new(Recent::new(REMEMBERED)) }
+    }
+
     /// A frame has lost a translation.
     pub(crate) fn unmapped(&self, frame: u64, frames: &Frames) {
         let mut watched = lock(&self.watched);
@@ -58,18 +63,13 @@ impl Owners {
         if *lines == u64::MAX {
             watched.remove(&frame);
             frames.watch(frame, false);
-            let mut given = lock(&self.given);
-            if given[0].len() >= REMEMBERED {
-                given.swap(0, 1);
-                given[0].clear();
-            }
-            given[0].insert(frame, place);
+            lock(&self.given).insert(frame, place);
         }
     }
 
     /// Where a frame was last given to somebody else.
     pub(crate) fn given(&self, frame: u64) -> Option<Place> {
-        lock(&self.given).iter().find_map(|given| given.get(&frame)).copied()
+        lock(&self.given).get(frame).copied()
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_given_away_once_all_of_it_is_overwritten() {
-        let (owners, frames) = (Owners::default(), Frames::new());
+        let (owners, frames) = (Owners::new(), Frames::new());
         let place = |time| Place { cpu: 0, time, instruction: 1 };
         let all = |owners: &Owners| {
             (0..64).for_each(|line| owners.stored(7, 7 << 12 | line << 6, place(line), &frames));

@@ -8,7 +8,7 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use crate::tables::lock;
+use crate::lock;
 
 /// The smallest mapping that may be a guest's memory.
 const LEAST: u64 = 16 << 20;

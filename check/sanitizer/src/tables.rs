@@ -1,17 +1,19 @@
 //! The page tables that CPUs walk, and the changes of their entries.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use foldhash::{HashMap, HashMapExt as _};
 
 use crate::arch::{Arch, Walk, PAGE};
 use crate::frames::Frames;
+use crate::lock;
 use crate::ram::Ram;
+use crate::recent::Recent;
 
 /// The entries of a table.
 const ENTRIES: usize = 512;
 
-/// The changes that are remembered, at least. Twice as many at most.
+/// The changes that are remembered, at least.
 const REMEMBERED: usize = 1 << 19;
 
 /// A change of an entry that was present, in one store or in two.
@@ -39,13 +41,13 @@ struct Table {
 #[derive(Debug)]
 pub(crate) struct Tables {
     tables: Mutex<HashMap<u64, Table>>,
-    /// The newer changes, and those before.
-    changes: Mutex<[HashMap<u64, Change>; 2]>,
+    /// By the addresses of their entries.
+    changes: Mutex<Recent<Change>>,
 }
 
 impl Tables {
     pub(crate) fn new() -> Self {
-        Self { tables: Mutex::new(HashMap::new()), changes: Mutex::new([HashMap::new(), HashMap::new()]) }
+        Self { tables: Mutex::new(HashMap::new()), changes: Mutex::new(Recent::new(REMEMBERED)) }
     }
 
     /// Notes the tables of a walk, from which on their changes are seen. True if one was not known.
@@ -87,12 +89,8 @@ impl Tables {
         // The change is there before the table's copy says that it was looked at.
         let mut changes = lock(&self.changes);
         if A::meaning(before) != 0 {
-            if changes[0].len() >= REMEMBERED {
-                changes.swap(0, 1);
-                changes[0].clear();
-            }
-            changes[0].insert(physical, Change { before, after, ..change });
-        } else if let Some(cleared) = changes.iter_mut().find_map(|changes| changes.get_mut(&physical)) {
+            changes.insert(physical, Change { before, after, ..change });
+        } else if let Some(cleared) = changes.get_mut(physical) {
             // Cleared and set anew: one change, which began with the first store.
             cleared.after = after;
         }
@@ -106,8 +104,7 @@ impl Tables {
 
     /// The last change of an entry that was present.
     pub(crate) fn change(&self, entry: u64) -> Option<Change> {
-        let changes = lock(&self.changes);
-        changes.iter().find_map(|changes| changes.get(&entry)).copied()
+        lock(&self.changes).get(entry).copied()
     }
 
     /// The change that gave an entry the value that it has now. `None`: it was not seen, or a store that came after it has
@@ -122,9 +119,4 @@ impl Tables {
     pub(crate) fn len(&self) -> usize {
         lock(&self.tables).len()
     }
-}
-
-/// Locks. A thread that panicked has left nothing half done that matters.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,9 +8,10 @@ use foldhash::HashMap;
 use crate::arch::{Arch, Effect, Invalidation, Operands, Translation, Walk, PAGE};
 use crate::find::{Changed, Find, Kind, Line, Place, Report, Summary};
 use crate::frames::Frames;
+use crate::lock;
 use crate::owners::Owners;
 use crate::ram::Ram;
-use crate::tables::{lock, Change, Tables};
+use crate::tables::{Change, Tables};
 use crate::tlb::{Cached, Tlb};
 
 /// The threads that are remembered.
@@ -199,7 +200,7 @@ impl Watch {
             shared: (0..cpus).map(|_| Shared::default()).collect(),
             frames: Frames::new(),
             tables: Tables::new(),
-            owners: Owners::default(),
+            owners: Owners::new(),
             returned: Mutex::default(),
             ram: Ram::default(),
             all: AtomicU64::new(0),
@@ -218,12 +219,14 @@ impl Watch {
         if !cpu.is_known {
             cpu.learn(operands);
         }
-        // Under another ASID, a page that it may use quickly is not one that it has cached.
-        cpu.own = cpu.own.wrapping_add(1);
         let place = |cpu: usize| Place { cpu, time: self.now(), instruction: by };
         match cpu.arch.execute(what, operands) {
-            Effect::Nothing => {}
-            Effect::Loads => cpu.is_known = false,
+            // Under another ASID, a page that it may use quickly is not one that it has cached.
+            Effect::Nothing => cpu.own = cpu.own.wrapping_add(1),
+            Effect::Loads => {
+                cpu.own = cpu.own.wrapping_add(1);
+                cpu.is_known = false;
+            }
             Effect::Drops(what) => {
                 count(&self.shared[cpu.index].invalidations);
                 self.drop(cpu, what, place(cpu.index));
@@ -240,6 +243,7 @@ impl Watch {
                     cpu.lacks(asid, address);
                 }
             }
+            Effect::Completes { .. } if cpu.begun.is_empty() => {}
             Effect::Completes { everywhere } => {
                 let place = place(cpu.index);
                 for begun in std::mem::take(&mut cpu.begun) {
