@@ -13,17 +13,19 @@ use serde::{Deserialize, Serialize};
 pub enum Kind {
     /// A CPU used a translation while it might have cached an older one to another frame.
     StaleUse,
-    /// A CPU used a frame although the page tables had another by then.
+    /// A CPU used a frame although the page tables had another by then, and that one was written, or the change was over.
     Incoherence,
-    /// A CPU used a translation, or a right to store, that the page tables had lost, and the flush was over: the thread that
-    /// made the change was back in its program, or more than a second had passed.
+    /// A CPU used a translation, or a right to store, that the page tables had lost, and the change was over: the thread
+    /// that made it was back in its program, or more than a second had passed.
     LateUse,
     /// A CPU used a frame through a translation that the page tables had lost, and the frame had been overwritten whole.
     Reuse,
+    /// A CPU could still walk a page table that was no longer linked, and the table had been overwritten whole.
+    TableReuse,
 }
 
 /// A place in the program: a CPU, a time in nanoseconds since the machine began, and the address of an instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The CPU.
     pub cpu: usize,
@@ -31,10 +33,14 @@ pub struct Place {
     pub time: u64,
     /// The instruction. 0: it is not known.
     pub instruction: u64,
+    /// The addresses in the kernel to which its function and the callers of that return, newest first, as far as the stack
+    /// tells. None where the kernel's code is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub callers: Vec<u64>,
 }
 
 /// The change of a page-table entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
     /// Where it was changed.
     pub place: Place,
@@ -55,6 +61,9 @@ pub struct Find {
     pub address: u64,
     /// It was a store.
     pub store: bool,
+    /// The CPU has faulted for the address instead of using it, which a processor with a larger TLB would not have done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub faulted: bool,
     /// The frame that the CPU used, in units of 4 KiB.
     pub frame: u64,
     /// The other frame: of the older translation, or of the page tables.
@@ -63,10 +72,29 @@ pub struct Find {
     pub cached: Place,
     /// The last change of its entry, if it was seen.
     pub changed: Option<Changed>,
+    /// Where the other frame was first written, if that makes it a find.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<Place>,
     /// Where the frame was given away, for a reuse.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<Place>,
-    /// The last time at which that CPU dropped translations of the address's kind, and what.
+    /// Where that CPU last dropped translations.
     pub dropped: Option<Place>,
+}
+
+/// How long changed entries could still be used, by the code that changed them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// The translations that were dropped after their entries had changed.
+    pub count: u64,
+    /// The times between, summed up, in nanoseconds.
+    pub sum: u64,
+    /// The longest.
+    pub longest: u64,
+    /// The change before the longest.
+    pub changed: Option<Place>,
+    /// The translations whose frames were given to somebody else between.
+    pub given: u64,
 }
 
 /// What was seen, at the end.
@@ -87,8 +115,10 @@ pub struct Summary {
     /// Accesses before the guest's memory was found in the emulator, or in a mode that is not known: these were not
     /// compared.
     pub unread: u64,
-    /// The longest time, in nanoseconds, for which a changed entry could still be used, and the change.
-    pub longest: Option<(u64, Changed)>,
+    /// How long changed entries could still be used, those first which could be used longest.
+    pub windows: Vec<Window>,
+    /// The uses behind each find that was written, in their order.
+    pub uses: Vec<u64>,
 }
 
 /// A line of a report.
@@ -108,16 +138,22 @@ pub enum Line {
     End(Summary),
 }
 
-/// The most finds of the same place and change that are written.
-const ALIKE: u64 = 1;
+/// The most finds that are written.
+const WRITTEN: usize = 10_000;
+
+/// What alike finds have in common: the kind, the code that changed the entry and its callers, and the code of the kernel
+/// that used it. Programs are not told apart.
+type Alike = (Kind, Option<(u64, Vec<u64>)>, Option<u64>);
 
 /// The report as it is written.
 #[derive(Debug)]
 pub struct Report {
     file: BufWriter<File>,
-    seen: HashMap<(Kind, u64, u64), u64>,
-    pub(crate) finds: u64,
-    pub(crate) written: u64,
+    /// The numbers of the finds that were written.
+    seen: HashMap<Alike, usize>,
+    /// The uses behind each.
+    uses: Vec<u64>,
+    finds: u64,
     /// The first error of writing. Nothing is written after it.
     failed: Option<io::Error>,
 }
@@ -129,7 +165,7 @@ impl Report {
     /// The file cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = BufWriter::new(File::create(path)?);
-        Ok(Self { file, seen: HashMap::new(), finds: 0, written: 0, failed: None })
+        Ok(Self { file, seen: HashMap::new(), uses: Vec::new(), finds: 0, failed: None })
     }
 
     /// Writes a line at once, so that it is not lost with the emulator.
@@ -151,12 +187,36 @@ impl Report {
     /// Counts a find, and writes it if none like it was written.
     pub(crate) fn found(&mut self, find: Find) {
         self.finds += 1;
-        let change = find.changed.map_or(0, |changed| changed.place.instruction);
-        let count = self.seen.entry((find.kind, find.used.instruction, change)).or_insert(0);
-        *count += 1;
-        if *count <= ALIKE {
-            self.written += 1;
+        let change = find.changed.as_ref().map(|changed| {
+            let Place { instruction, callers, .. } = &changed.place;
+            (*instruction, callers.clone())
+        });
+        let user = Some(find.used.instruction).filter(|&instruction| !is_program(instruction));
+        let alike = (find.kind, change, user);
+        if let Some(&number) = self.seen.get(&alike) {
+            self.uses[number] += 1;
+        } else if self.uses.len() < WRITTEN {
+            self.seen.insert(alike, self.uses.len());
+            self.uses.push(1);
             self.write(&Line::Find(Box::new(find)));
         }
     }
+
+    /// Writes the end: what was seen, and how often each find was made.
+    pub(crate) fn end(&mut self, seen: Summary) {
+        let summary =
+            Summary { finds: self.finds, written: self.uses.len() as u64, uses: self.uses.clone(), ..seen };
+        self.write(&Line::End(summary));
+    }
+
+    /// The finds so far, alike ones included.
+    #[cfg(test)]
+    pub(crate) fn finds(&self) -> u64 {
+        self.finds
+    }
+}
+
+/// Whether an instruction is of a program: kernels are in the upper half of the addresses.
+pub(crate) fn is_program(instruction: u64) -> bool {
+    instruction >> 63 == 0
 }

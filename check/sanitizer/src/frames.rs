@@ -1,5 +1,5 @@
-//! A word for each physical frame, read at each access: whether it is a page table, how often that was written, and
-//! whether stores to it matter since it lost a translation.
+//! A word for each physical frame, read at each store: whether it is a page table, how often that was written, and whether
+//! stores to it matter since it lost a translation, or got that of another frame.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
@@ -12,11 +12,13 @@ const PARTS: usize = 1 << 12;
 
 /// In a word: the frame is a page table.
 const TABLE: u32 = 1 << 31;
-/// In a word: the frame has lost a translation, and whoever overwrites it is noted. The other bits count changes.
+/// In a word: the frame has lost a translation, and whoever overwrites it is noted.
 const WATCHED: u32 = 1 << 30;
+/// In a word: the frame has got the translation of another one, and its first store is noted.
+const FRESH: u32 = 1 << 29;
 
-/// The bits that count.
-const COUNT: u32 = WATCHED - 1;
+/// The bits that count changes.
+const COUNT: u32 = FRESH - 1;
 
 /// The words of all frames. A part is there once one of its frames is a table.
 #[derive(Debug)]
@@ -45,30 +47,61 @@ impl Frames {
     #[inline]
     pub(crate) fn version(&self, frame: u64) -> u32 {
         self.word(frame).map_or(0, |word| match word.load(Ordering::Acquire) {
-            word if word & TABLE != 0 => word & !WATCHED,
+            word if word & TABLE != 0 => word & (TABLE | COUNT),
             _ => 0,
         })
     }
 
-    /// Whether stores to a frame matter.
+    /// Whether a store to a frame may matter.
     #[inline]
-    pub(crate) fn is_watched(&self, frame: u64) -> bool {
-        self.word(frame).is_some_and(|word| word.load(Ordering::Relaxed) & WATCHED != 0)
+    pub(crate) fn matters(&self, frame: u64) -> bool {
+        self.has(frame, TABLE | WATCHED | FRESH)
     }
 
-    /// Stores to a frame matter from now on, or no longer.
+    /// Whether it is noted who overwrites a frame.
+    pub(crate) fn is_watched(&self, frame: u64) -> bool {
+        self.has(frame, WATCHED)
+    }
+
+    /// Whether the first store to a frame is noted.
+    pub(crate) fn is_fresh(&self, frame: u64) -> bool {
+        self.has(frame, FRESH)
+    }
+
+    #[inline]
+    fn has(&self, frame: u64, bits: u32) -> bool {
+        self.word(frame).is_some_and(|word| word.load(Ordering::Relaxed) & bits != 0)
+    }
+
+    /// Who overwrites a frame is noted from now on, or no longer.
     pub(crate) fn watch(&self, frame: u64, watched: bool) {
+        self.mark(frame, WATCHED, watched);
+    }
+
+    /// The first store to a frame is noted from now on, or no longer.
+    pub(crate) fn freshen(&self, frame: u64, fresh: bool) {
+        self.mark(frame, FRESH, fresh);
+    }
+
+    fn mark(&self, frame: u64, bit: u32, is_set: bool) {
         let Some(word) = self.made(frame) else { return };
-        if watched {
-            word.fetch_or(WATCHED, Ordering::Relaxed);
+        if is_set {
+            word.fetch_or(bit, Ordering::Relaxed);
         } else {
-            word.fetch_and(!WATCHED, Ordering::Relaxed);
+            word.fetch_and(!bit, Ordering::Relaxed);
         }
     }
 
     /// The frame is a table from now on. True if it was none.
     pub(crate) fn becomes_table(&self, frame: u64) -> bool {
         self.made(frame).is_some_and(|word| word.fetch_or(TABLE, Ordering::AcqRel) & TABLE == 0)
+    }
+
+    /// The frame is no table any longer.
+    pub(crate) fn is_no_table(&self, frame: u64) {
+        if let Some(word) = self.word(frame) {
+            word.fetch_and(!TABLE, Ordering::AcqRel);
+        }
     }
 
     /// A table has changed.
@@ -104,5 +137,12 @@ mod tests {
         assert!(frames.version(frame) != before && frames.is_watched(frame) && frames.is_watched(frame + 1));
         frames.watch(frame, false);
         assert!(!frames.is_watched(frame) && frames.version(frame) != 0);
+        let before = frames.version(frame);
+        frames.freshen(frame, true);
+        assert!(frames.is_fresh(frame) && frames.version(frame) == before);
+        frames.is_no_table(frame);
+        assert_eq!((frames.version(frame), frames.matters(frame)), (0, true));
+        frames.freshen(frame, false);
+        assert!(!frames.matters(frame));
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! Each CPU has a TLB without limit (`tlb`): what it used may be cached until one of its instructions drops it. `watch`
 //! compares each access with that TLB and with the page tables as they are. `arch` knows instructions and page tables of
-//! the architectures, `tables` the changes of page tables, `frames` which frames they are, `owners` which frames were given
-//! away, `ram` the guest's memory. `recent` bounds what is remembered. `find` is the report, which `ceasefire sanitize`
-//! reads. The folder `plugin` has the plugin that QEMU loads.
+//! the architectures, `tables` the changes of page tables, `walks` the tables that a CPU may have cached, `frames` which
+//! frames they are, `owners` which frames were given away, `ram` the guest's memory, `stack` where a CPU was, `windows` how
+//! late flushes came. `recent` bounds what is remembered. `find` is the report, which `ceasefire sanitize` reads. The folder
+//! `plugin` has the plugin that QEMU loads.
 
 pub mod arch;
 pub mod find;
@@ -12,9 +13,12 @@ mod frames;
 mod owners;
 mod ram;
 mod recent;
+mod stack;
 mod tables;
 mod tlb;
+mod walks;
 pub mod watch;
+mod windows;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

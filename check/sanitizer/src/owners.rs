@@ -2,15 +2,18 @@
 //!
 //! Nobody tells when a kernel hands a frame out. But it clears the frame or copies another to it: it overwrites all of it,
 //! through another address. A frame that is mapped again before that has kept its owner.
+//!
+//! The first store to a frame is noted too, once the frame has replaced another one: from then on a CPU that still uses the
+//! other one disagrees with one that uses this.
 
 use std::sync::Mutex;
 
 use foldhash::HashMap;
 
-use crate::find::Place;
 use crate::frames::Frames;
 use crate::lock;
 use crate::recent::Recent;
+use crate::stack::Spot;
 
 /// The bytes of a part of a frame whose first store is noted, as a power of two.
 const LINE: u32 = 6;
@@ -24,12 +27,18 @@ pub(crate) struct Owners {
     /// The lines that were overwritten, a bit for each.
     watched: Mutex<HashMap<u64, u64>>,
     /// Where the last line was.
-    given: Mutex<Recent<Place>>,
+    given: Mutex<Recent<Spot>>,
+    /// Where frames that replaced others were first stored to.
+    written: Mutex<Recent<Spot>>,
 }
 
 impl Owners {
     pub(crate) fn new() -> Self {
-        Self { watched: Mutex::default(), given: Mutex::new(Recent::new(REMEMBERED)) }
+        Self {
+            watched: Mutex::default(),
+            given: Mutex::new(Recent::new(REMEMBERED)),
+            written: Mutex::new(Recent::new(REMEMBERED)),
+        }
     }
 
     /// A frame has lost a translation.
@@ -55,20 +64,38 @@ impl Owners {
         address.is_multiple_of(1 << LINE)
     }
 
-    /// The kernel has stored to a line of a watched frame.
-    pub(crate) fn stored(&self, frame: u64, address: u64, place: Place, frames: &Frames) {
+    /// The kernel has stored to a line of a watched frame. True if that was the last one.
+    pub(crate) fn stored(&self, frame: u64, address: u64, at: Spot, frames: &Frames) -> bool {
         let mut watched = lock(&self.watched);
-        let Some(lines) = watched.get_mut(&frame) else { return };
+        let Some(lines) = watched.get_mut(&frame) else { return false };
         *lines |= 1 << (address >> LINE & 63);
-        if *lines == u64::MAX {
+        let is_whole = *lines == u64::MAX;
+        if is_whole {
             watched.remove(&frame);
             frames.watch(frame, false);
-            lock(&self.given).insert(frame, place);
+            lock(&self.given).insert(frame, at);
         }
+        is_whole
+    }
+
+    /// A frame has got the translation that another one had before.
+    pub(crate) fn replaces(&self, frame: u64, frames: &Frames) {
+        frames.freshen(frame, true);
+    }
+
+    /// A frame that has replaced another one is stored to.
+    pub(crate) fn written(&self, frame: u64, at: Spot, frames: &Frames) {
+        lock(&self.written).insert(frame, at);
+        frames.freshen(frame, false);
+    }
+
+    /// Where a frame that had replaced another one was first stored to.
+    pub(crate) fn written_at(&self, frame: u64) -> Option<Spot> {
+        lock(&self.written).get(frame).copied()
     }
 
     /// Where a frame was last given to somebody else.
-    pub(crate) fn given(&self, frame: u64) -> Option<Place> {
+    pub(crate) fn given(&self, frame: u64) -> Option<Spot> {
         lock(&self.given).get(frame).copied()
     }
 }
@@ -76,13 +103,16 @@ impl Owners {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stack::Stack;
 
     #[test]
     fn a_frame_is_given_away_once_all_of_it_is_overwritten() {
         let (owners, frames) = (Owners::new(), Frames::new());
-        let place = |time| Place { cpu: 0, time, instruction: 1 };
+        let place = |time| Spot { cpu: 0, time, instruction: 1, stack: Stack::default() };
         let all = |owners: &Owners| {
-            (0..64).for_each(|line| owners.stored(7, 7 << 12 | line << 6, place(line), &frames));
+            (0..64).for_each(|line| {
+                owners.stored(7, 7 << 12 | line << 6, place(line), &frames);
+            });
         };
         all(&owners);
         assert_eq!(owners.given(7), None, "it lost no translation");

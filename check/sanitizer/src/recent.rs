@@ -29,6 +29,11 @@ impl<T> Recent<T> {
         self.newer.get(&number).or_else(|| self.older.get(&number))
     }
 
+    pub(crate) fn remove(&mut self, number: u64) {
+        self.newer.remove(&number);
+        self.older.remove(&number);
+    }
+
     pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         self.newer.get_mut(&number).or_else(|| self.older.get_mut(&number))
     }
@@ -51,5 +56,7 @@ mod tests {
         recent.insert(3, 9);
         *recent.get_mut(4).expect("it is new") = 8;
         assert_eq!([3, 4].map(|number| recent.get(number).copied()), [Some(9), Some(8)]);
+        recent.remove(3);
+        assert_eq!(recent.get(3), None);
     }
 }

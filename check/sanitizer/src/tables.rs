@@ -9,6 +9,7 @@ use crate::frames::Frames;
 use crate::lock;
 use crate::ram::Ram;
 use crate::recent::Recent;
+use crate::stack::Spot;
 
 /// The entries of a table.
 const ENTRIES: usize = 512;
@@ -16,17 +17,19 @@ const ENTRIES: usize = 512;
 /// The changes that are remembered, at least.
 const REMEMBERED: usize = 1 << 19;
 
+/// The unlinked tables that are remembered, at least.
+const UNLINKED: usize = 1 << 16;
+
 /// A change of an entry that was present, in one store or in two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) before: u64,
     pub(crate) after: u64,
-    pub(crate) cpu: usize,
+    pub(crate) at: Spot,
     /// The thread, if the CPU ran one.
     pub(crate) thread: Option<u64>,
-    /// The time in nanoseconds, and the instruction.
-    pub(crate) time: u64,
-    pub(crate) by: u64,
+    /// The CPU's accesses until then.
+    pub(crate) accesses: u64,
 }
 
 /// A table as it was when it was last looked at.
@@ -43,11 +46,28 @@ pub(crate) struct Tables {
     tables: Mutex<HashMap<u64, Table>>,
     /// By the addresses of their entries.
     changes: Mutex<Recent<Change>>,
+    /// The changes by which tables were unlinked.
+    unlinked: Mutex<Recent<Change>>,
+}
+
+/// What a store has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) before: u64,
+    pub(crate) after: u64,
+    /// The entry may lead to a table.
+    pub(crate) is_upper: bool,
+    /// The entry, which may have been empty meanwhile, led to another frame before.
+    pub(crate) replaces: bool,
 }
 
 impl Tables {
     pub(crate) fn new() -> Self {
-        Self { tables: Mutex::new(HashMap::new()), changes: Mutex::new(Recent::new(REMEMBERED)) }
+        Self {
+            tables: Mutex::new(HashMap::new()),
+            changes: Mutex::new(Recent::new(REMEMBERED)),
+            unlinked: Mutex::new(Recent::new(UNLINKED)),
+        }
     }
 
     /// Notes the tables of a walk, from which on their changes are seen. True if one was not known.
@@ -66,40 +86,73 @@ impl Tables {
         is_new
     }
 
-    /// Looks at what a store has changed in a table, and passes a changed entry on: its old and its new bits, and whether it
-    /// is one that may lead to tables. True if it led to another table.
+    /// Looks at what a store has changed in a table. `None`: nothing that matters.
     pub(crate) fn stored<A: Arch>(
         &self,
         physical: u64,
         frames: &Frames,
         ram: &Ram,
         change: Change,
-        tell: &mut dyn FnMut(u64, u64, bool),
-    ) -> bool {
+    ) -> Option<Stored> {
         let frame = physical >> PAGE;
         let mut tables = lock(&self.tables);
-        let Some(table) = tables.get_mut(&frame) else { return false };
-        let Some(after) = ram.load(physical) else { return false };
+        let table = tables.get_mut(&frame)?;
+        let after = ram.load(physical)?;
         let at = (physical >> 3) as usize % ENTRIES;
         let (before, is_upper) = (table.entries[at], table.is_upper);
-        if A::meaning(before) == A::meaning(after) {
+        let is_same = A::meaning(before) == A::meaning(after);
+        let is_marked = is_same && A::meaning(after) == 0 && after != 0 && before != after;
+        if is_same && !is_marked {
             table.entries[at] = after;
-            return false;
+            return None;
         }
         // The change is there before the table's copy says that it was looked at.
         let mut changes = lock(&self.changes);
+        let is_other = |before: u64| A::frame(before).is_some_and(|frame| A::frame(after) != Some(frame));
+        let mut replaces = is_other(before);
         if A::meaning(before) != 0 {
             changes.insert(physical, Change { before, after, ..change });
         } else if let Some(cleared) = changes.get_mut(physical) {
             // Cleared and set anew: one change, which began with the first store.
             cleared.after = after;
+            replaces = is_other(cleared.before);
+            if is_marked && cleared.thread != change.thread {
+                // Another thread has put something else where nothing was, and owes the flush too.
+                *cleared = Change { before: cleared.before, after, ..change };
+            }
         }
         drop(changes);
         table.entries[at] = after;
         drop(tables);
-        tell(before, after, is_upper);
         frames.changed(frame);
-        is_upper && A::table(before).is_some()
+        Some(Stored { before, after, is_upper, replaces })
+    }
+
+    /// An entry no longer leads to a table.
+    pub(crate) fn unlinks(&self, table: u64, change: Change) {
+        lock(&self.unlinked).insert(table, change);
+    }
+
+    /// An entry leads to a table. It is the same table as before, unless it was given to somebody else.
+    pub(crate) fn links(&self, table: u64, given: Option<&Spot>) {
+        let mut unlinked = lock(&self.unlinked);
+        let is_same = |change: &Change| given.is_none_or(|given| given.time < change.at.time);
+        if unlinked.get(table).is_some_and(is_same) {
+            unlinked.remove(table);
+        }
+    }
+
+    /// The change by which a table was last unlinked.
+    pub(crate) fn unlinked(&self, table: u64) -> Option<Change> {
+        lock(&self.unlinked).get(table).copied()
+    }
+
+    /// A frame is no table any longer.
+    pub(crate) fn forget(&self, frame: u64, frames: &Frames) {
+        let mut tables = lock(&self.tables);
+        if tables.remove(&frame).is_some() {
+            frames.is_no_table(frame);
+        }
     }
 
     /// The last change of an entry that was present.

@@ -67,7 +67,7 @@ impl Tlb {
 
     /// Drops what an instruction drops, and passes each translation on, with its address.
     pub(crate) fn invalidate(&mut self, what: Invalidation, dropped: &mut dyn FnMut(u64, Cached)) {
-        let Invalidation { asid, range, globals, sizes } = what;
+        let Invalidation { asid, range, globals, sizes, .. } = what;
         let sizes = sizes & self.sizes;
         for (&set, pages) in &mut self.sets {
             let is_named =

@@ -14,7 +14,7 @@ use ceasefire_sanitizer::arch::riscv64::Riscv64;
 use ceasefire_sanitizer::arch::x86::X86;
 use ceasefire_sanitizer::arch::{Arch, Operands};
 use ceasefire_sanitizer::find::Report;
-use ceasefire_sanitizer::watch::{self, Accessed, Cpu, Watch};
+use ceasefire_sanitizer::watch::{self, Accessed, Code, Cpu, Watch};
 
 use self::qemu::{Access, Block, Callbacks, Handle, Id, Info};
 
@@ -67,7 +67,8 @@ fn in_callback_of<A: Emulated>(cpu: c_uint) -> Option<(&'static Watch, &'static 
 /// The handles of the registers that operands need, by their places.
 static REGISTERS: OnceLock<Vec<Option<Handle>>> = OnceLock::new();
 
-/// Loads the plugin. Its argument is `out=FILE`, the report.
+/// Loads the plugin. Its arguments are `out=FILE`, the report, and `code=FIRST+BYTES`, the kernel's code, both in
+/// hexadecimal digits, without which no callers are reported.
 ///
 /// # Safety
 /// QEMU calls it, with what its interface promises.
@@ -94,11 +95,14 @@ pub unsafe extern "C" fn qemu_plugin_install(
 }
 
 fn install(id: Id, info: &Info, arguments: Vec<String>) -> Result<(), String> {
-    let mut out = None;
+    let (mut out, mut code) = (None, Code::default());
     for argument in arguments {
         match argument.split_once('=') {
             Some(("out", path)) => out = Some(PathBuf::from(path)),
-            _ => return Err(format!("{argument}: the plugin knows out=FILE")),
+            Some(("code", range)) => {
+                code = code_in(range).ok_or_else(|| format!("{argument}: it must be code=FIRST+BYTES"))?;
+            }
+            _ => return Err(format!("{argument}: the plugin knows out=FILE and code=FIRST+BYTES")),
         }
     }
     let out = out.ok_or("the plugin needs out=FILE")?;
@@ -106,16 +110,23 @@ fn install(id: Id, info: &Info, arguments: Vec<String>) -> Result<(), String> {
     let report = Report::create(&out).map_err(|error| format!("{}: {error}", out.display()))?;
     let target = info.target();
     match target {
-        "x86_64" => begin::<X86>(id, target, cpus, report),
-        "aarch64" => begin::<Aarch64>(id, target, cpus, report),
-        "riscv64" => begin::<Riscv64>(id, target, cpus, report),
+        "x86_64" => begin::<X86>(id, target, cpus, code, report),
+        "aarch64" => begin::<Aarch64>(id, target, cpus, code, report),
+        "riscv64" => begin::<Riscv64>(id, target, cpus, code, report),
         other => return Err(format!("{other}: the plugin knows x86_64, aarch64 and riscv64")),
     }
     Ok(())
 }
 
-fn begin<A: Emulated>(id: Id, target: &str, cpus: usize, report: Report) {
-    let watch = Watch::new(target, cpus, report, now);
+/// The code in an argument.
+fn code_in(range: &str) -> Option<Code> {
+    let (first, bytes) = range.split_once('+')?;
+    let number = |digits: &str| u64::from_str_radix(digits, 16).ok();
+    Some(Code { first: number(first)?, bytes: number(bytes)? })
+}
+
+fn begin<A: Emulated>(id: Id, target: &str, cpus: usize, code: Code, report: Report) {
+    let watch = Watch::new(target, cpus, code, report, now);
     let cpus = (0..cpus).map(|index| Own(UnsafeCell::new(Cpu::new(index)))).collect();
     // QEMU loads the plugin once.
     let _ = A::machine().set(Machine { watch, cpus });
@@ -198,6 +209,16 @@ impl<A> Clone for At<A> {
 
 impl<A> Copy for At<A> {}
 
+impl<A> Operands for At<A> {
+    fn register(&self, index: usize) -> u64 {
+        Registers.register(index)
+    }
+
+    fn load(&self, address: u64) -> Option<u64> {
+        Registers.load(address)
+    }
+}
+
 impl<A: Arch> watch::Access for At<A> {
     fn physical(self) -> Option<u64> {
         self.0.physical(self.1)
@@ -205,10 +226,6 @@ impl<A: Arch> watch::Access for At<A> {
 
     fn value(self) -> Option<u64> {
         self.0.value()
-    }
-
-    fn thread(self) -> Option<u64> {
-        A::thread(&Registers)
     }
 }
 

@@ -11,7 +11,7 @@
 //! The access flag is not looked at. Entries without it are never cached, but an access that was made has used one that
 //! had it, and hardware may set it in memory before it is seen here (section D8.5).
 
-use super::{Arch, Effect, Invalidation, Operands, Rights, Translation, Walk, PAGE};
+use super::{Arch, Effect, Invalidation, Operands, Rights, Translation, Walk, Walks, PAGE};
 
 /// What a CPU has loaded.
 #[derive(Debug, Clone, Copy, Default)]
@@ -68,6 +68,7 @@ const FAR: usize = 36;
 const ESR: usize = 37;
 const FEATURES: usize = 38;
 const THREAD: usize = 39;
+const SP: usize = 40;
 
 /// A register of general use as an operand. The last number is zero.
 fn general(operands: &dyn Operands, number: u8) -> u64 {
@@ -89,7 +90,7 @@ pub enum Control {
     Ttbr(u8),
 }
 
-/// What a TLBI drops. The forms that drop last-level entries alone are the same here, where no tables are cached.
+/// The cached translations that a TLBI drops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Everything.
@@ -122,6 +123,8 @@ pub enum Instruction {
     Invalidate {
         /// What it drops.
         scope: Scope,
+        /// None but what is of the last level: no tables on the way.
+        last: bool,
         /// Of all CPUs: an inner or outer shareable form. All CPUs of QEMU's machines are in one inner domain.
         everywhere: bool,
         /// The register of general use.
@@ -326,8 +329,12 @@ impl Arch for Aarch64 {
         "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15",
         "x16", "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30",
         "TTBR0_EL1", "TTBR1_EL1", "TCR_EL1", "SCTLR|SCTLR_EL1", "cpsr", "FAR_EL1", "ESR_EL1", "ID_AA64MMFR2_EL1",
-        "TPIDR_EL0",
+        "TPIDR_EL0", "sp",
     ];
+
+    const STACK: usize = SP;
+
+    const LINK: Option<usize> = Some(30);
 
     fn decode(bytes: &[u8]) -> Option<Instruction> {
         decode(u32::from_le_bytes(bytes.try_into().ok()?))
@@ -357,9 +364,13 @@ impl Arch for Aarch64 {
                 }
                 Effect::Nothing
             }
-            Instruction::Invalidate { scope, everywhere, from } => self
-                .dropped(scope, general(operands, from))
-                .map_or(Effect::Nothing, |what| Effect::Begins { what, everywhere }),
+            Instruction::Invalidate { scope, last, everywhere, from } => {
+                let walks = if last { Walks::No } else { Walks::Named };
+                self.dropped(scope, general(operands, from)).map_or(Effect::Nothing, |what| Effect::Begins {
+                    what: Invalidation { walks, ..what },
+                    everywhere,
+                })
+            }
             Instruction::Fault => {
                 let (address, syndrome) = (operands.register(FAR), operands.register(ESR));
                 if !lacks(syndrome) {
@@ -390,7 +401,7 @@ impl Arch for Aarch64 {
         }
         let half = self.half(address)?;
         let levels = half.levels();
-        let mut walk = Walk::new(levels as usize);
+        let mut walk = Walk::new(levels as usize, half.granule);
         let mut table = half.root;
         let mut index_bits = half.bits - half.shift(levels - 1);
         let mut lacks = 0;
@@ -449,6 +460,13 @@ impl Arch for Aarch64 {
         Some(operands.register(THREAD)).filter(|&thread| thread != 0)
     }
 
+    fn calls(code: [u8; 8]) -> bool {
+        let [.., a, b, c, d] = code;
+        let word = u32::from_le_bytes([a, b, c, d]);
+        // BL and BLR.
+        word >> 26 == 0x25 || word & 0xffff_fc1f == 0xd63f_0000
+    }
+
     fn meaning(entry: u64) -> u64 {
         if entry & VALID == 0 {
             return 0;
@@ -487,7 +505,10 @@ fn decode(word: u32) -> Option<Instruction> {
         0b1_1010_1010_0001 if crn == 8 || crn == 9 => {
             let scope = tlbi(op1, crm, op2)?;
             // 1 and 5: outer shareable, 2 and 3: inner shareable, 6 and 7: of the own CPU.
-            Some(Instruction::Invalidate { scope, everywhere: crm < 6, from })
+            let of_address = matches!(scope, Scope::Address { .. } | Scope::Range { .. });
+            // VALE1 and the like.
+            let last = of_address && op2 & 4 != 0;
+            Some(Instruction::Invalidate { scope, last, everywhere: crm < 6, from })
         }
         // Barriers.
         0b1_1010_1010_0000 if (op1, crn, from) == (3, 3, 31) => {
@@ -553,66 +574,69 @@ mod tests {
     fn instructions_are_read_as_an_assembler_writes_them() {
         let everywhere = |everywhere| Some(Instruction::Barrier { everywhere });
         let load = |to, from| Some(Instruction::Load { to, from });
-        let tlbi = |scope, everywhere, from| Some(Instruction::Invalidate { scope, everywhere, from });
+        let tlbi =
+            |scope, everywhere, from| Some(Instruction::Invalidate { scope, last: false, everywhere, from });
+        let tlbi_last =
+            |scope, everywhere, from| Some(Instruction::Invalidate { scope, last: true, everywhere, from });
         let (address, range) = (|any| Scope::Address { any }, |any| Scope::Range { any });
         let all = [
-            (0xd503_339f, everywhere(true)),               // dsb osh
-            (0xd503_379f, everywhere(false)),              // dsb nsh
-            (0xd503_3b9f, everywhere(true)),               // dsb ish
-            (0xd503_3f9f, everywhere(true)),               // dsb sy
-            (0xd503_389f, everywhere(true)),               // dsb #8, which is reserved
-            (0xd503_3a9f, None),                           // dsb ishst
-            (0xd503_399f, None),                           // dsb ishld
-            (0xd503_3e9f, None),                           // dsb st
-            (0xd503_309f, None),                           // ssbb
-            (0xd503_349f, None),                           // pssbb
-            (0xd503_323f, everywhere(true)),               // dsb oshnxs
-            (0xd503_363f, everywhere(false)),              // dsb nshnxs
-            (0xd503_3a3f, everywhere(true)),               // dsb ishnxs
-            (0xd503_3e3f, everywhere(true)),               // dsb synxs
-            (0xd503_3bbf, None),                           // dmb ish
-            (0xd503_3fdf, None),                           // isb
-            (0xd508_871f, tlbi(Scope::All, false, 31)),    // tlbi vmalle1
-            (0xd508_831f, tlbi(Scope::All, true, 31)),     // tlbi vmalle1is
-            (0xd508_811f, tlbi(Scope::All, true, 31)),     // tlbi vmalle1os
-            (0xd508_8723, tlbi(address(false), false, 3)), // tlbi vae1, x3
-            (0xd508_8323, tlbi(address(false), true, 3)),  // tlbi vae1is, x3
-            (0xd508_8123, tlbi(address(false), true, 3)),  // tlbi vae1os, x3
-            (0xd508_83be, tlbi(address(false), true, 30)), // tlbi vale1is, x30
-            (0xd508_8361, tlbi(address(true), true, 1)),   // tlbi vaae1is, x1
-            (0xd508_83ff, tlbi(address(true), true, 31)),  // tlbi vaale1is, xzr
-            (0xd508_8742, tlbi(Scope::Asid, false, 2)),    // tlbi aside1, x2
-            (0xd508_8342, tlbi(Scope::Asid, true, 2)),     // tlbi aside1is, x2
-            (0xd508_8142, tlbi(Scope::Asid, true, 2)),     // tlbi aside1os, x2
-            (0xd508_8624, tlbi(range(false), false, 4)),   // tlbi rvae1, x4
-            (0xd508_8224, tlbi(range(false), true, 4)),    // tlbi rvae1is, x4
-            (0xd508_8524, tlbi(range(false), true, 4)),    // tlbi rvae1os, x4
-            (0xd508_8264, tlbi(range(true), true, 4)),     // tlbi rvaae1is, x4
-            (0xd508_82a4, tlbi(range(false), true, 4)),    // tlbi rvale1is, x4
-            (0xd508_82e4, tlbi(range(true), true, 4)),     // tlbi rvaale1is, x4
-            (0xd50c_879f, tlbi(Scope::All, false, 31)),    // tlbi alle1
-            (0xd50c_839f, tlbi(Scope::All, true, 31)),     // tlbi alle1is
-            (0xd50c_819f, tlbi(Scope::All, true, 31)),     // tlbi alle1os
-            (0xd50c_87df, tlbi(Scope::All, false, 31)),    // tlbi vmalls12e1
-            (0xd50c_83df, tlbi(Scope::All, true, 31)),     // tlbi vmalls12e1is
-            (0xd50c_81df, tlbi(Scope::All, true, 31)),     // tlbi vmalls12e1os
-            (0xd508_9323, tlbi(address(false), true, 3)),  // tlbi vae1isnxs, x3
-            (0xd508_971f, tlbi(Scope::All, false, 31)),    // tlbi vmalle1nxs
-            (0xd50c_8023, None),                           // tlbi ipas2e1is, x3
-            (0xd50c_80c3, None),                           // tlbi ripas2le1is, x3
-            (0xd50c_8323, None),                           // tlbi vae2is, x3
-            (0xd50c_871f, None),                           // tlbi alle2
-            (0xd50e_8323, None),                           // tlbi vae3is, x3
-            (0xd518_1005, load(Control::Sctlr, 5)),        // msr sctlr_el1, x5
-            (0xd518_2006, load(Control::Ttbr(0), 6)),      // msr ttbr0_el1, x6
-            (0xd518_2027, load(Control::Ttbr(1), 7)),      // msr ttbr1_el1, x7
-            (0xd518_2048, load(Control::Tcr, 8)),          // msr tcr_el1, x8
-            (0xd518_101f, load(Control::Sctlr, 31)),       // msr sctlr_el1, xzr
-            (0xd538_1005, None),                           // mrs x5, sctlr_el1
-            (0xd518_1041, None),                           // msr cpacr_el1, x1
-            (0xd51d_1001, None),                           // msr sctlr_el12, x1
-            (0xd538_6003, Some(Instruction::Fault)),       // mrs x3, far_el1
-            (0xd65f_03c0, None),                           // ret
+            (0xd503_339f, everywhere(true)),                    // dsb osh
+            (0xd503_379f, everywhere(false)),                   // dsb nsh
+            (0xd503_3b9f, everywhere(true)),                    // dsb ish
+            (0xd503_3f9f, everywhere(true)),                    // dsb sy
+            (0xd503_389f, everywhere(true)),                    // dsb #8, which is reserved
+            (0xd503_3a9f, None),                                // dsb ishst
+            (0xd503_399f, None),                                // dsb ishld
+            (0xd503_3e9f, None),                                // dsb st
+            (0xd503_309f, None),                                // ssbb
+            (0xd503_349f, None),                                // pssbb
+            (0xd503_323f, everywhere(true)),                    // dsb oshnxs
+            (0xd503_363f, everywhere(false)),                   // dsb nshnxs
+            (0xd503_3a3f, everywhere(true)),                    // dsb ishnxs
+            (0xd503_3e3f, everywhere(true)),                    // dsb synxs
+            (0xd503_3bbf, None),                                // dmb ish
+            (0xd503_3fdf, None),                                // isb
+            (0xd508_871f, tlbi(Scope::All, false, 31)),         // tlbi vmalle1
+            (0xd508_831f, tlbi(Scope::All, true, 31)),          // tlbi vmalle1is
+            (0xd508_811f, tlbi(Scope::All, true, 31)),          // tlbi vmalle1os
+            (0xd508_8723, tlbi(address(false), false, 3)),      // tlbi vae1, x3
+            (0xd508_8323, tlbi(address(false), true, 3)),       // tlbi vae1is, x3
+            (0xd508_8123, tlbi(address(false), true, 3)),       // tlbi vae1os, x3
+            (0xd508_83be, tlbi_last(address(false), true, 30)), // tlbi vale1is, x30
+            (0xd508_8361, tlbi(address(true), true, 1)),        // tlbi vaae1is, x1
+            (0xd508_83ff, tlbi_last(address(true), true, 31)),  // tlbi vaale1is, xzr
+            (0xd508_8742, tlbi(Scope::Asid, false, 2)),         // tlbi aside1, x2
+            (0xd508_8342, tlbi(Scope::Asid, true, 2)),          // tlbi aside1is, x2
+            (0xd508_8142, tlbi(Scope::Asid, true, 2)),          // tlbi aside1os, x2
+            (0xd508_8624, tlbi(range(false), false, 4)),        // tlbi rvae1, x4
+            (0xd508_8224, tlbi(range(false), true, 4)),         // tlbi rvae1is, x4
+            (0xd508_8524, tlbi(range(false), true, 4)),         // tlbi rvae1os, x4
+            (0xd508_8264, tlbi(range(true), true, 4)),          // tlbi rvaae1is, x4
+            (0xd508_82a4, tlbi_last(range(false), true, 4)),    // tlbi rvale1is, x4
+            (0xd508_82e4, tlbi_last(range(true), true, 4)),     // tlbi rvaale1is, x4
+            (0xd50c_879f, tlbi(Scope::All, false, 31)),         // tlbi alle1
+            (0xd50c_839f, tlbi(Scope::All, true, 31)),          // tlbi alle1is
+            (0xd50c_819f, tlbi(Scope::All, true, 31)),          // tlbi alle1os
+            (0xd50c_87df, tlbi(Scope::All, false, 31)),         // tlbi vmalls12e1
+            (0xd50c_83df, tlbi(Scope::All, true, 31)),          // tlbi vmalls12e1is
+            (0xd50c_81df, tlbi(Scope::All, true, 31)),          // tlbi vmalls12e1os
+            (0xd508_9323, tlbi(address(false), true, 3)),       // tlbi vae1isnxs, x3
+            (0xd508_971f, tlbi(Scope::All, false, 31)),         // tlbi vmalle1nxs
+            (0xd50c_8023, None),                                // tlbi ipas2e1is, x3
+            (0xd50c_80c3, None),                                // tlbi ripas2le1is, x3
+            (0xd50c_8323, None),                                // tlbi vae2is, x3
+            (0xd50c_871f, None),                                // tlbi alle2
+            (0xd50e_8323, None),                                // tlbi vae3is, x3
+            (0xd518_1005, load(Control::Sctlr, 5)),             // msr sctlr_el1, x5
+            (0xd518_2006, load(Control::Ttbr(0), 6)),           // msr ttbr0_el1, x6
+            (0xd518_2027, load(Control::Ttbr(1), 7)),           // msr ttbr1_el1, x7
+            (0xd518_2048, load(Control::Tcr, 8)),               // msr tcr_el1, x8
+            (0xd518_101f, load(Control::Sctlr, 31)),            // msr sctlr_el1, xzr
+            (0xd538_1005, None),                                // mrs x5, sctlr_el1
+            (0xd518_1041, None),                                // msr cpacr_el1, x1
+            (0xd51d_1001, None),                                // msr sctlr_el12, x1
+            (0xd538_6003, Some(Instruction::Fault)),            // mrs x3, far_el1
+            (0xd65f_03c0, None),                                // ret
         ];
         for (word, expected) in all {
             assert_eq!(decode(word), expected, "{word:x}");
@@ -703,7 +727,7 @@ mod tests {
             on(tcr, 0, 0).dropped(Scope::Range { any: false }, operand)
         };
         let small = 1 << 12 | 1 << 21 | 1 << 30 | 1 << 39;
-        let whole = Invalidation { asid: Some(7), range: None, globals: true, sizes: small };
+        let whole = Invalidation { asid: Some(7), sizes: small, ..Invalidation::EVERYTHING };
         let range = |start, bytes| Some(Invalidation { range: Some((start, bytes)), ..whole });
         assert_eq!(of(LINUX, 1, 0, 0, 0, 0x400), range(0x40_0000, 2 << 12));
         assert_eq!(of(LINUX, 1, 0, 31, 3, 0), range(0, 32 << 28));
@@ -883,5 +907,9 @@ mod tests {
         assert_eq!([0x5000, 0x5001, 0x5003].map(Aarch64::frame), [None, None, Some(5)]);
         assert_eq!(Aarch64::thread(&Cpu(&[(THREAD, 7)])), Some(7));
         assert_eq!(Aarch64::thread(&Cpu(&[])), None);
+        // bl, blr x1, b, br x1
+        let words = [0x9400_0001_u32, 0xd63f_0020, 0x1400_0001, 0xd61f_0020];
+        let code = |word: u32| u64::to_le_bytes(u64::from(word) << 32);
+        assert_eq!(words.map(|word| Aarch64::calls(code(word))), [true, true, false, false]);
     }
 }

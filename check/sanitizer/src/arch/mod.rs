@@ -50,14 +50,21 @@ pub struct Walk {
     pub len: usize,
     /// The levels of the tables. An entry of the last one leads to no table.
     pub levels: usize,
+    /// The power of two of a page and of a table.
+    pub granule: u32,
     /// `None`: the last entry is not present.
     pub translation: Option<Translation>,
 }
 
 impl Walk {
     /// A walk that has read nothing yet.
-    pub fn new(levels: usize) -> Self {
-        Self { entries: [0; LEVELS], len: 0, levels, translation: None }
+    pub fn new(levels: usize, granule: u32) -> Self {
+        Self { entries: [0; LEVELS], len: 0, levels, granule, translation: None }
+    }
+
+    /// The power of two of what the table with the entry of this index translates.
+    pub(crate) fn table_shift(&self, index: usize) -> u32 {
+        self.granule + (self.levels - index) as u32 * (self.granule - 3)
     }
 
     /// Notes that an entry is read next.
@@ -83,21 +90,50 @@ pub struct Invalidation {
     pub globals: bool,
     /// Of pages of these sizes alone: a bit for each size's power of two.
     pub sizes: u64,
+    /// The page tables that a CPU may have cached on its way to them.
+    pub walks: Walks,
+}
+
+/// Which of the page tables that a CPU may have cached, to walk them from there, an instruction drops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Walks {
+    /// None.
+    No,
+    /// Those on the way to the pages that it names.
+    Named,
+    /// Those of the ASID that it names.
+    OfAsid,
 }
 
 impl Invalidation {
-    /// Whether a translation is among them: one of an ASID, or a global one, of a page with a size's power of two.
-    pub fn names(&self, asid: u16, global: bool, shift: u32, address: u64) -> bool {
-        let in_range = self.range.is_none_or(|(start, bytes)| {
+    /// Whether a page table is among those that it drops: one of an ASID that translates two to this power from an address
+    /// on.
+    pub fn names_table(&self, asid: u16, shift: u32, address: u64) -> bool {
+        let of_asid = self.asid.is_none_or(|own| own == asid);
+        of_asid
+            && match self.walks {
+                Walks::No => false,
+                Walks::Named => self.is_in_range(shift, address),
+                Walks::OfAsid => true,
+            }
+    }
+
+    fn is_in_range(&self, shift: u32, address: u64) -> bool {
+        self.range.is_none_or(|(start, bytes)| {
             let last = start.saturating_add(bytes.saturating_sub(1));
             (start >> shift..=last >> shift).contains(&(address >> shift))
-        });
+        })
+    }
+
+    /// Whether a translation is among them: one of an ASID, or a global one, of a page with a size's power of two.
+    pub fn names(&self, asid: u16, global: bool, shift: u32, address: u64) -> bool {
         let of_set = if global { self.globals } else { self.asid.is_none_or(|own| own == asid) };
-        of_set && in_range && self.sizes >> shift & 1 != 0
+        of_set && self.is_in_range(shift, address) && self.sizes >> shift & 1 != 0
     }
 
     /// All translations.
-    pub const EVERYTHING: Self = Self { asid: None, range: None, globals: true, sizes: u64::MAX };
+    pub const EVERYTHING: Self =
+        Self { asid: None, range: None, globals: true, sizes: u64::MAX, walks: Walks::Named };
 }
 
 /// What an instruction does to cached translations.
@@ -117,7 +153,7 @@ pub enum Effect {
         /// Of all CPUs.
         everywhere: bool,
     },
-    /// Its CPU has walked the tables for an address, and found no translation: it has none cached.
+    /// Its CPU has faulted for an address, and has no translation of it cached.
     Lacks {
         /// The address.
         address: u64,
@@ -154,6 +190,12 @@ pub trait Arch: Default + Send + 'static {
     /// accesses have their virtual addresses as physical ones, and other accesses with such addresses do not matter.
     const UNTRANSLATED: bool = false;
 
+    /// The place of the stack pointer among the registers.
+    const STACK: usize;
+
+    /// The place of the register with the address to which the newest function returns, until that is on the stack.
+    const LINK: Option<usize> = None;
+
     /// Reads an instruction. `None`: it does nothing to translations.
     fn decode(bytes: &[u8]) -> Option<Self::Instruction>;
 
@@ -185,6 +227,9 @@ pub trait Arch: Default + Send + 'static {
 
     /// The thread of a program that a CPU runs, by a register that each thread has for itself. `None`: it is not known.
     fn thread(operands: &dyn Operands) -> Option<u64>;
+
+    /// Whether code ends with a call: what is behind it is an address to which a function returns.
+    fn calls(code: [u8; 8]) -> bool;
 
     /// What of an entry matters to a translation: not whether it was used.
     fn meaning(entry: u64) -> u64;

@@ -13,10 +13,9 @@
 //! The hypervisor extension's guests are not known, nor are the HFENCE instructions. While HGATP has a mode, a CPU may be
 //! in a guest, and nothing is compared. A guest without second tables, whose HGATP has none, is misjudged.
 //!
-//! More is taken for given: that SFENCE.W.INVAL comes before SINVAL.VMA, and that no CPU caches entries that lead to tables,
-//! which a fence with an address need not drop ("Supervisor Memory-Management Fence Instruction").
+//! One thing more is taken for given: that SFENCE.W.INVAL comes before SINVAL.VMA.
 
-use super::{Arch, Effect, Invalidation, Operands, Rights, Translation, Walk, PAGE};
+use super::{Arch, Effect, Invalidation, Operands, Rights, Translation, Walk, Walks, PAGE};
 
 /// What a CPU has loaded.
 #[derive(Debug, Clone, Copy, Default)]
@@ -113,6 +112,10 @@ impl Arch for Riscv64 {
         "satp", "hgatp", "sscratch",
     ];
 
+    const STACK: usize = 2;
+
+    const LINK: Option<usize> = Some(1);
+
     // A CPU without the hypervisor extension has no HGATP.
     const LACKED: &'static [usize] = &[HGATP];
 
@@ -161,6 +164,8 @@ impl Arch for Riscv64 {
                     range: value(address).map(|address| (address, 1)),
                     globals: asid == 0,
                     sizes: u64::MAX,
+                    // With an address it concerns entries of pages alone.
+                    walks: if address == 0 { Walks::Named } else { Walks::No },
                 };
                 if begins {
                     Effect::Begins { what, everywhere: false }
@@ -181,7 +186,7 @@ impl Arch for Riscv64 {
 
     fn walk(&self, address: u64, load: &dyn Fn(u64) -> Option<u64>) -> Option<Walk> {
         let levels = self.levels()?;
-        let mut walk = Walk::new(levels as usize);
+        let mut walk = Walk::new(levels as usize, PAGE);
         let mut table = (self.satp & NUMBER) << PAGE;
         // G above a page concerns all below it ("Sv39", of the bit G).
         let mut global = false;
@@ -227,6 +232,13 @@ impl Arch for Riscv64 {
         thread.or_else(|| Some(operands.register(TP)).filter(|&thread| thread != 0))
     }
 
+    fn calls(code: [u8; 8]) -> bool {
+        let [.., a, b, c, d] = code;
+        let (word, half) = (u32::from_le_bytes([a, b, c, d]), u16::from_le_bytes([c, d]));
+        // JAL and JALR that keep the address in RA, and C.JALR.
+        matches!(word & 0xfff, 0x0ef | 0x0e7) || half & 0xf07f == 0x9002 && half & 0xf80 != 0
+    }
+
     fn meaning(entry: u64) -> u64 {
         if entry & VALID == 0 {
             return 0;
@@ -266,10 +278,10 @@ mod tests {
         let all = Invalidation::EVERYTHING;
         let of_11 = Invalidation { asid: Some(11), globals: false, ..Invalidation::EVERYTHING };
         for (word, what) in [
-            (0x1200_0073, all),                                   // sfence.vma
-            (0x1205_0073, Invalidation { range: page, ..all }),   // sfence.vma a0
-            (0x12b0_0073, of_11),                                 // sfence.vma x0, a1
-            (0x12b5_0073, Invalidation { range: page, ..of_11 }), // sfence.vma a0, a1
+            (0x1200_0073, all),                                                     // sfence.vma
+            (0x1205_0073, Invalidation { range: page, walks: Walks::No, ..all }),   // sfence.vma a0
+            (0x12b0_0073, of_11),                                                   // sfence.vma x0, a1
+            (0x12b5_0073, Invalidation { range: page, walks: Walks::No, ..of_11 }), // sfence.vma a0, a1
         ] {
             assert_eq!(effect(word), Effect::Drops(what), "{word:x}");
             let sinval = word | 1 << 26;
@@ -413,5 +425,13 @@ mod tests {
         let threads =
             [(7, 0), (8, 7), (0, 0)].map(|(tp, sscratch)| Riscv64::thread(&Registers(tp, sscratch)));
         assert_eq!(threads, [Some(7), Some(7), None]);
+    }
+
+    #[test]
+    fn calls_keep_an_address_in_ra() {
+        // jal ra, jalr ra, (a0), c.jalr a0 behind another half, j, ret, c.jr a0
+        let words = [0x0080_00ef_u32, 0x0005_00e7, 0x9502_0001, 0x0080_006f, 0x0000_8067, 0x8502_0001];
+        let code = |word: u32| u64::to_le_bytes(u64::from(word) << 32);
+        assert_eq!(words.map(|word| Riscv64::calls(code(word))), [true, true, true, false, false, false]);
     }
 }

@@ -1,6 +1,6 @@
 //! x86 in 64-bit mode (Intel SDM volume 3, chapter 4).
 
-use super::{Arch, Effect, Invalidation, Operands, Rights, Translation, Walk, PAGE};
+use super::{Arch, Effect, Invalidation, Operands, Rights, Translation, Walk, Walks, PAGE};
 
 /// What a CPU has loaded.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,6 +41,7 @@ const CR3: usize = 19;
 const CR4: usize = 20;
 const EFER: usize = 21;
 const RIP: usize = 22;
+const CR2: usize = 23;
 
 /// An address as an instruction names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -82,6 +83,8 @@ pub enum Instruction {
         /// The register of general use.
         from: u8,
     },
+    /// MOV from CR2, as the handlers of page faults begin with.
+    Fault,
     /// INVLPG.
     Page(Address),
     /// INVPCID.
@@ -137,6 +140,7 @@ impl X86 {
     /// What an instruction drops, of its own CPU.
     fn drops(&mut self, instruction: Instruction, operands: &dyn Operands) -> Option<Invalidation> {
         match instruction {
+            Instruction::Fault => None,
             Instruction::Control { number, from } => {
                 // EFER is written by another instruction, before paging begins.
                 self.efer = operands.register(EFER);
@@ -145,6 +149,8 @@ impl X86 {
             Instruction::Page(address) => Some(Invalidation {
                 asid: Some(self.pcid()),
                 range: Some((address.of(operands), 1)),
+                // Those of all addresses (section 4.10.4.1).
+                walks: Walks::OfAsid,
                 ..Invalidation::EVERYTHING
             }),
             Instruction::Asid { kind, descriptor } => {
@@ -168,9 +174,11 @@ impl X86 {
 impl Arch for X86 {
     type Instruction = Instruction;
 
+    const STACK: usize = 4;
+
     const REGISTERS: &'static [&'static str] = &[
         "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13",
-        "r14", "r15", "fs_base", "gs_base", "cr0", "cr3", "cr4", "efer", "rip",
+        "r14", "r15", "fs_base", "gs_base", "cr0", "cr3", "cr4", "efer", "rip", "cr2",
     ];
 
     fn decode(bytes: &[u8]) -> Option<Instruction> {
@@ -183,6 +191,10 @@ impl Arch for X86 {
     }
 
     fn execute(&mut self, instruction: Instruction, operands: &dyn Operands) -> Effect {
+        if instruction == Instruction::Fault {
+            // A page fault drops what is cached of its address (section 4.10.4.1).
+            return Effect::Lacks { address: operands.register(CR2), asids: [self.pcid(); 2] };
+        }
         self.drops(instruction, operands).map_or(Effect::Nothing, Effect::Drops)
     }
 
@@ -200,7 +212,7 @@ impl Arch for X86 {
             return None;
         }
         let levels = if self.cr4 & CR4_LA57 == 0 { 4 } else { 5 };
-        let mut walk = Walk::new(levels as usize);
+        let mut walk = Walk::new(levels as usize, PAGE);
         let mut table = self.cr3 & ADDRESS;
         let mut rights = Rights { store: true, user: true, execute: true };
         for level in (0..levels).rev() {
@@ -246,6 +258,12 @@ impl Arch for X86 {
         Some(operands.register(FS_BASE)).filter(|&base| base != 0)
     }
 
+    fn calls(code: [u8; 8]) -> bool {
+        // CALL of a distance, and through a register or memory: FF /2, with an operand of up to six bytes.
+        let through = |at: usize| code[at] == 0xff && code[at + 1] >> 3 & 7 == 2;
+        code[3] == 0xe8 || [1, 2, 4, 5, 6].into_iter().any(through)
+    }
+
     fn meaning(entry: u64) -> u64 {
         if entry & PRESENT == 0 {
             return 0;
@@ -281,6 +299,7 @@ fn decode(bytes: &[u8]) -> Option<Instruction> {
             let number = (mode >> 3 & 7) | (rex & 4) << 1;
             Some(Instruction::Control { number, from: (mode & 7) | (rex & 1) << 3 })
         }
+        [0x0f, 0x20, mode, ..] if (mode >> 3 & 7) | (rex & 4) << 1 == 2 => Some(Instruction::Fault),
         [0x0f, 0x01, mode, ..] if mode >> 3 & 7 == 7 && mode >> 6 != 3 => Some(Instruction::Page(memory(2)?)),
         [0x0f, 0x38, 0x82, mode, ..] if narrow && mode >> 6 != 3 => {
             Some(Instruction::Asid { kind: (mode >> 3 & 7) | (rex & 4) << 1, descriptor: memory(3)? })
@@ -419,6 +438,31 @@ mod tests {
         }
         assert_eq!(decode(&[0x0f, 0x22, 0xdf]), Some(Instruction::Control { number: 3, from: 7 }));
         assert_eq!(decode(&[0x44, 0x0f, 0x22, 0xc0]), Some(Instruction::Control { number: 8, from: 0 }));
+        assert_eq!(decode(&[0x41, 0x0f, 0x20, 0xd7]), Some(Instruction::Fault));
+        // mov %cr2, %r15
+    }
+
+    #[test]
+    fn a_fault_drops_what_is_cached_of_its_address() {
+        let mut x86 = X86 { cr4: CR4_PCIDE, cr3: 7, ..X86::default() };
+        let expected = Effect::Lacks { address: 0x1000 * (CR2 as u64 + 1), asids: [7, 7] };
+        assert_eq!(x86.execute(Instruction::Fault, &cpu()), expected);
+    }
+
+    #[test]
+    fn calls_are_known_by_their_ends() {
+        for (code, expected) in [
+            ([0, 0, 0, 0xe8, 1, 2, 3, 4], true),       // call +x
+            ([0, 0, 0, 0, 0, 0, 0xff, 0xd0], true),    // call *%rax
+            ([0, 0, 0, 0, 0, 0x41, 0xff, 0xd3], true), // call *%r11
+            ([0, 0, 0, 0, 0, 0xff, 0x50, 8], true),    // call *8(%rax)
+            ([0, 0, 0xff, 0x15, 1, 2, 3, 4], true),    // call *x(%rip)
+            ([0, 0xff, 0x14, 0xc5, 1, 2, 3, 4], true), // call *x(,%rax,8)
+            ([0, 0, 0, 0, 0, 0, 0xff, 0xe0], false),   // jmp *%rax
+            ([0x90; 8], false),
+        ] {
+            assert_eq!(X86::calls(code), expected, "{code:x?}");
+        }
     }
 
     #[test]

@@ -36,7 +36,21 @@ impl Operands for Registers {
 }
 
 #[derive(Clone, Copy)]
-struct Seen(u64, u64, Option<u64>);
+struct Seen(u64, u64, u64);
+
+impl Operands for Seen {
+    fn register(&self, index: usize) -> u64 {
+        if Riscv64::REGISTERS[index] == "tp" {
+            self.2
+        } else {
+            0
+        }
+    }
+
+    fn load(&self, _: u64) -> Option<u64> {
+        None
+    }
+}
 
 impl Access for Seen {
     fn physical(self) -> Option<u64> {
@@ -45,10 +59,6 @@ impl Access for Seen {
 
     fn value(self) -> Option<u64> {
         Some(self.1)
-    }
-
-    fn thread(self) -> Option<u64> {
-        self.2
     }
 }
 
@@ -80,7 +90,7 @@ impl Machine {
         let memory: Vec<AtomicU64> = (0..WORDS * 16).map(|_| AtomicU64::new(0)).collect();
         let folder = tempfile::tempdir().expect("a folder");
         let report = Report::create(&folder.path().join("report")).expect("a report");
-        let mut watch = Watch::new("riscv64", 2, report, now);
+        let mut watch = Watch::new("riscv64", 2, Code::default(), report, now);
         watch.ram = Ram::known(FIRST, (WORDS * 16 * 8) as u64, memory.as_ptr() as u64);
         let mut own = Self { memory, watch, cpus: [0, 1].map(Cpu::new), _folder: folder };
         for cpu in &mut own.cpus {
@@ -102,7 +112,7 @@ impl Machine {
 
     fn access(&mut self, cpu: usize, by: u64, address: u64, physical: u64, store: Option<u64>) {
         // Firmware has another thread's register.
-        let thread = Some(if address == physical { 1 } else { 2 + cpu as u64 });
+        let thread = if address == physical { 1 } else { 2 + cpu as u64 };
         let what = Accessed { address, by, bytes: 8, store: store.is_some() };
         self.watch.access(&mut self.cpus[cpu], what, Seen(physical, store.unwrap_or(0), thread));
     }
@@ -131,7 +141,7 @@ impl Machine {
     }
 
     fn finds(&self) -> u64 {
-        lock(&self.watch.report).finds
+        lock(&self.watch.report).finds()
     }
 }
 

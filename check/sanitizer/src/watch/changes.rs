@@ -1,0 +1,114 @@
+//! Stores: to page tables, to frames that replace others, and to frames that lost their owners.
+
+use std::sync::atomic::Ordering;
+
+use super::cpu::Cpu;
+use super::{Access, Accessed, Watch};
+use crate::arch::{Arch, PAGE};
+use crate::find::is_program;
+use crate::lock;
+use crate::owners::Owners;
+use crate::tables::Change;
+
+/// The threads that are remembered.
+const THREADS: usize = 64;
+
+/// The time, in nanoseconds, after which whoever changed an entry has returned: one second. Until then another CPU may use
+/// what was there before, since the flush may still be to come.
+pub(super) const LATE: u64 = 1_000_000_000;
+
+/// The accesses that the CPU which changed an entry has made by then, at least: it may have been the emulator that rested.
+pub(super) const LATE_ACCESSES: u64 = 100_000;
+
+impl Watch {
+    /// A CPU has stored to a frame in which stores matter.
+    #[cold]
+    pub(super) fn stored<A: Arch>(&self, cpu: &mut Cpu<A>, frame: u64, what: Accessed, access: impl Access) {
+        if self.frames.version(frame) != 0 {
+            self.changes(cpu, frame, what, access);
+        }
+        if self.frames.is_fresh(frame) {
+            let spot = self.spot(cpu, what.by, &access);
+            self.owners.written(frame, spot, &self.frames);
+        }
+        if Owners::begins_line(what.address) && self.frames.is_watched(frame) && !is_program(what.by) {
+            let spot = self.spot(cpu, what.by, &access);
+            if self.owners.stored(frame, what.address, spot, &self.frames) {
+                self.tables.forget(frame, &self.frames);
+            }
+        }
+    }
+
+    /// A CPU has stored to a page table.
+    fn changes<A: Arch>(&self, cpu: &mut Cpu<A>, frame: u64, what: Accessed, access: impl Access) {
+        let thread = A::thread(&access);
+        if let Some(thread) = thread.filter(|thread| !cpu.changers.contains(thread)) {
+            // A thread that has moved to another CPU is seen there after its next change.
+            cpu.changers.truncate(THREADS - 1);
+            cpu.changers.push(thread);
+        }
+        let accesses = self.shared[cpu.index].accesses.load(Ordering::Relaxed);
+        let at = self.spot(cpu, what.by, &access);
+        let first = frame << PAGE | what.address & 0xff8;
+        let words = (what.bytes / 8).max(1);
+        for word in 0..words {
+            let change = Change { before: 0, after: 0, at, thread, accesses };
+            let changed = self.tables.stored::<A>(first + 8 * word, &self.frames, &self.ram, change);
+            let Some(changed) = changed else { continue };
+            let frame = |entry: u64| match changed.is_upper {
+                true => A::table(entry).map(|table| table >> PAGE),
+                false => A::frame(entry),
+            };
+            let [before, after] = [changed.before, changed.after].map(frame);
+            if changed.is_upper && A::table(changed.before).is_some() {
+                self.all.fetch_add(1, Ordering::AcqRel);
+            }
+            if before == after {
+                continue;
+            }
+            if let Some(frame) = before {
+                if changed.is_upper {
+                    let change = Change { before: changed.before, after: changed.after, ..change };
+                    self.tables.unlinks(frame, change);
+                }
+                self.owners.unmapped(frame, &self.frames);
+            }
+            if let Some(frame) = after {
+                if changed.is_upper {
+                    self.tables.links(frame, self.owners.given(frame).as_ref());
+                } else if changed.replaces {
+                    self.owners.replaces(frame, &self.frames);
+                }
+                self.owners.mapped(frame, &self.frames);
+            }
+        }
+        if cpu.begun.iter().any(|begun| begun.others) {
+            let entries = (0..words).map(|word| first + 8 * word);
+            let is_made = |&entry: &u64| self.ram.load(entry).is_some_and(|entry| A::meaning(entry) != 0);
+            lock(&self.shared[cpu.index].going).made.extend(entries.filter(is_made));
+        }
+    }
+
+    /// A CPU is back in a program: in which thread?
+    #[cold]
+    pub(super) fn returns<A: Arch>(&self, cpu: &mut Cpu<A>, access: impl Access) {
+        let Some(thread) = A::thread(&access) else { return };
+        let Some(place) = cpu.changers.iter().position(|&changer| changer == thread) else { return };
+        cpu.changers.swap_remove(place);
+        let mut returned = lock(&self.returned);
+        if returned.len() >= THREADS {
+            returned.clear();
+        }
+        returned.insert(thread, self.now());
+    }
+
+    /// Whether whoever made a change has returned since: a kernel has flushed by then.
+    pub(super) fn is_over(&self, change: &Change, now: u64) -> bool {
+        // A thread of the kernel's own has no program to return to.
+        let returned = change.thread.and_then(|thread| lock(&self.returned).get(&thread).copied());
+        let accesses = self.shared[change.at.cpu].accesses.load(Ordering::Relaxed);
+        let is_late = now.saturating_sub(change.at.time) > LATE
+            && accesses.saturating_sub(change.accesses) > LATE_ACCESSES;
+        is_late || returned.is_some_and(|time| time > change.at.time)
+    }
+}

@@ -1,0 +1,145 @@
+//! What is known of a CPU: by its own callbacks alone, and by those of others.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
+
+use crate::arch::{Arch, Invalidation, Operands, PAGE};
+use crate::stack::Spot;
+use crate::tlb::Tlb;
+use crate::walks::Walks;
+
+/// The places for pages that were compared and may be used again without a look.
+const QUICK: usize = 1 << 11;
+
+/// The uses that are remembered until the next look at their pages.
+const SUSPECTS: usize = 8;
+
+/// A page that a CPU may use as it did before, until something changes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Quick {
+    pub(super) page: u64,
+    pub(super) frame: u64,
+    /// Stores too.
+    pub(super) store: bool,
+    /// The table of its entry, and that table's version.
+    pub(super) table: u64,
+    pub(super) version: u32,
+    /// The CPU's own number of changes, and that of all.
+    pub(super) own: u32,
+    pub(super) all: u64,
+}
+
+/// What a CPU has begun to drop and not completed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Begun {
+    pub(super) what: Invalidation,
+    /// Of its own translations.
+    pub(super) own: bool,
+    /// Of those of all others.
+    pub(super) others: bool,
+}
+
+/// What is known of a CPU. It is touched by that CPU's own callbacks alone.
+#[derive(Debug)]
+pub struct Cpu<A> {
+    pub(super) index: usize,
+    pub(super) arch: A,
+    /// Whether its registers were read.
+    pub(super) is_known: bool,
+    pub(super) tlb: Tlb,
+    pub(super) walks: Walks,
+    quick: Box<[Quick]>,
+    pub(super) own: u32,
+    pub(super) dropped: Option<Spot>,
+    pub(super) begun: Vec<Begun>,
+    /// The threads that have changed entries here and were not seen in their programs since.
+    pub(super) changers: Vec<u64>,
+    /// Its last access was of a program.
+    pub(super) in_program: bool,
+    /// Pages of uses that would be finds, if they were not made before the other frame was written.
+    suspects: [u64; SUSPECTS],
+    next_suspect: usize,
+}
+
+impl<A: Arch> Cpu<A> {
+    /// The CPU with this number.
+    pub fn new(index: usize) -> Self {
+        Self {
+            index,
+            arch: A::default(),
+            is_known: false,
+            tlb: Tlb::default(),
+            walks: Walks::default(),
+            quick: vec![Quick { page: u64::MAX, ..Quick::default() }; QUICK].into_boxed_slice(),
+            own: 0,
+            dropped: None,
+            begun: Vec::new(),
+            changers: Vec::new(),
+            in_program: false,
+            suspects: [u64::MAX; SUSPECTS],
+            next_suspect: 0,
+        }
+    }
+
+    /// Whether its registers were read.
+    pub fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    /// Reads its registers.
+    pub fn learn(&mut self, operands: &dyn Operands) {
+        self.arch.read(operands);
+        self.is_known = true;
+    }
+
+    /// What is known of a page's last look, if that was not about another page.
+    #[inline]
+    pub(super) fn quick(&mut self, page: u64) -> &mut Quick {
+        &mut self.quick[page as usize % QUICK]
+    }
+
+    /// It has no translation of an address under an ASID.
+    pub(super) fn lacks(&mut self, asid: u16, address: u64) {
+        self.tlb.remove(asid, address);
+        self.quick(address >> PAGE).page = u64::MAX;
+    }
+
+    /// A use of a page is suspect. True if an earlier one was: this one was made after that one was looked at.
+    pub(super) fn suspects(&mut self, page: u64) -> bool {
+        if let Some(known) = self.suspects.iter_mut().find(|suspect| **suspect == page) {
+            *known = u64::MAX;
+            return true;
+        }
+        self.suspects[self.next_suspect] = page;
+        self.next_suspect = (self.next_suspect + 1) % SUSPECTS;
+        false
+    }
+}
+
+/// What others may read or write of a CPU.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Shared {
+    /// What others drop of its translations, which it looks at before its next access.
+    pub(super) inbox: Mutex<Vec<(Invalidation, Spot)>>,
+    pub(super) has_mail: AtomicBool,
+    /// What it has begun to drop of others.
+    pub(super) going: Mutex<Going>,
+    pub(super) accesses: AtomicU64,
+    pub(super) looks: AtomicU64,
+    pub(super) unread: AtomicU64,
+    pub(super) invalidations: AtomicU64,
+}
+
+/// What a CPU has begun to drop of the translations of others, which they may have or not until that is complete.
+#[derive(Debug, Default)]
+pub(super) struct Going {
+    pub(super) what: Vec<Invalidation>,
+    /// The entries of page tables that it has made since. It must not before it is complete, if they were those.
+    pub(super) made: Vec<u64>,
+}
+
+/// One more, by the only thread that counts here.
+pub(super) fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}

@@ -1,0 +1,180 @@
+//! Instructions that drop translations, and faults.
+
+use std::sync::atomic::Ordering;
+
+use super::cpu::{count, Begun, Cpu, Going};
+use super::Watch;
+use crate::arch::{Arch, Effect, Invalidation, Operands, PAGE};
+use crate::find::{Find, Kind};
+use crate::lock;
+use crate::stack::{Spot, Stack};
+use crate::tlb::Cached;
+
+impl Watch {
+    /// A CPU is about to execute an instruction that concerns translations.
+    pub fn execute<A: Arch>(&self, cpu: &mut Cpu<A>, what: A::Instruction, by: u64, operands: &dyn Operands) {
+        if !cpu.is_known {
+            cpu.learn(operands);
+        }
+        let spot = |cpu: &Cpu<A>| self.spot(cpu, by, operands);
+        match cpu.arch.execute(what, operands) {
+            // Under another ASID, a page that it may use quickly is not one that it has cached.
+            Effect::Nothing => cpu.own = cpu.own.wrapping_add(1),
+            Effect::Loads => {
+                cpu.own = cpu.own.wrapping_add(1);
+                cpu.is_known = false;
+            }
+            Effect::Drops(what) => {
+                count(&self.shared[cpu.index].invalidations);
+                let spot = spot(cpu);
+                self.drop(cpu, what, spot);
+            }
+            Effect::Begins { what, everywhere } => {
+                count(&self.shared[cpu.index].invalidations);
+                cpu.begun.push(Begun { what, own: true, others: everywhere });
+                if everywhere {
+                    lock(&self.shared[cpu.index].going).what.push(what);
+                }
+            }
+            Effect::Lacks { address, asids } => {
+                let spot = spot(cpu);
+                for asid in asids {
+                    self.faulted(cpu, asid, address, spot);
+                    cpu.lacks(asid, address);
+                }
+            }
+            Effect::Completes { .. } if cpu.begun.is_empty() => {}
+            Effect::Completes { everywhere } => {
+                let spot = spot(cpu);
+                for begun in std::mem::take(&mut cpu.begun) {
+                    if begun.own {
+                        self.drop(cpu, begun.what, spot);
+                    }
+                    if begun.others && everywhere {
+                        self.mail(cpu.index, begun.what, spot);
+                    } else if begun.others {
+                        cpu.begun.push(Begun { own: false, ..begun });
+                    }
+                }
+                if cpu.begun.is_empty() {
+                    // After the mail: who finds nothing here has it.
+                    *lock(&self.shared[cpu.index].going) = Going::default();
+                }
+            }
+        }
+    }
+
+    /// Where a CPU is.
+    pub(super) fn spot<A: Arch>(&self, cpu: &Cpu<A>, instruction: u64, operands: &dyn Operands) -> Spot {
+        let stack = Stack::of(&self.code, &cpu.arch, operands, &self.ram);
+        Spot { cpu: cpu.index, time: self.now(), instruction, stack }
+    }
+
+    /// Drops translations of all CPUs but one, before their next accesses.
+    fn mail(&self, from: usize, what: Invalidation, spot: Spot) {
+        for (_, shared) in self.shared.iter().enumerate().filter(|(other, _)| *other != from) {
+            lock(&shared.inbox).push((what, spot));
+            shared.has_mail.store(true, Ordering::Release);
+        }
+    }
+
+    /// Drops translations and cached tables of a CPU.
+    fn drop<A: Arch>(&self, cpu: &mut Cpu<A>, what: Invalidation, spot: Spot) {
+        cpu.own = cpu.own.wrapping_add(1);
+        let Cpu { tlb, walks, arch, index, dropped, .. } = cpu;
+        tlb.invalidate(what, &mut |_, cached| self.note_window(arch, &cached, spot.time));
+        walks.invalidate(what, &mut |frame, walked| {
+            let Some(unlinked) = self.tables.unlinked(frame).filter(|change| change.at.time > walked.since)
+            else {
+                return;
+            };
+            let Some(given) = self.owners.given(frame).filter(|given| given.time > unlinked.at.time) else {
+                return;
+            };
+            let place = |spot: &Spot| spot.place(&self.code, arch, &self.ram);
+            let first =
+                Spot { cpu: *index, time: walked.since, instruction: walked.by, stack: Stack::default() };
+            lock(&self.report).found(Find {
+                kind: Kind::TableReuse,
+                used: place(&spot),
+                address: walked.address,
+                store: false,
+                faulted: false,
+                frame,
+                other: frame,
+                cached: place(&first),
+                changed: Some(self.changed(arch, &unlinked)),
+                written: None,
+                given: Some(place(&given)),
+                dropped: dropped.as_ref().map(place),
+            });
+        });
+        cpu.dropped = Some(spot);
+    }
+
+    /// Drops what others have dropped of a CPU's translations.
+    #[cold]
+    pub(super) fn read_mail<A: Arch>(&self, cpu: &mut Cpu<A>) {
+        let shared = &self.shared[cpu.index];
+        shared.has_mail.store(false, Ordering::Relaxed);
+        let mail = std::mem::take(&mut *lock(&shared.inbox));
+        for (what, spot) in mail {
+            self.drop(cpu, what, spot);
+        }
+    }
+
+    /// Whether another CPU has begun to drop a translation, and has not made its entry anew: a third, or the CPU itself,
+    /// may have done that before, with the frame that the CPU uses instead.
+    pub(super) fn is_going(
+        &self,
+        cpu: usize,
+        asid: u16,
+        address: u64,
+        shift: u32,
+        cached: &Cached,
+        entry: u64,
+    ) -> bool {
+        self.shared.iter().enumerate().filter(|(other, _)| *other != cpu).any(|(_, shared)| {
+            let going = lock(&shared.going);
+            let is_named = |what: &Invalidation| what.names(asid, cached.global, shift, address);
+            going.what.iter().any(is_named) && !going.made.contains(&entry)
+        })
+    }
+
+    /// A translation is dropped: notes how long it could be used after its entry changed.
+    fn note_window<A: Arch>(&self, arch: &A, cached: &Cached, now: u64) {
+        if self.frames.version(cached.entry >> PAGE) == cached.version {
+            return;
+        }
+        let Some(change) = self.tables.change(cached.entry).filter(|change| change.at.time > cached.since)
+        else {
+            return;
+        };
+        if !A::narrows(change.before, change.after) {
+            return;
+        }
+        let given = self.owners.given(cached.frame).is_some_and(|given| given.time > change.at.time);
+        let place = || change.at.place(&self.code, arch, &self.ram);
+        self.windows.note(change.at.instruction, now.saturating_sub(change.at.time), given, place);
+    }
+
+    /// A CPU has faulted for an address that it may have cached. A processor with a larger TLB would have used that.
+    fn faulted<A: Arch>(&self, cpu: &Cpu<A>, asid: u16, address: u64, spot: Spot) {
+        if !self.ram.is_found() {
+            return;
+        }
+        // A translation that allows all that programs do: the fault is not for a lack of rights.
+        let allows = |cached: &Cached| cached.rights.store && cached.rights.user && address >> 63 == 0;
+        for (shift, cached) in cpu.tlb.find(asid, address).filter(|(_, cached)| allows(cached)) {
+            if self.is_going(cpu.index, asid, address, shift, &cached, cached.entry) {
+                continue;
+            }
+            let Some(change) = self.tables.last_change::<A>(cached.entry, &self.ram) else { continue };
+            let is_lost = A::meaning(change.after) == 0 && change.at.time > cached.since;
+            if is_lost && self.is_over(&change, spot.time) {
+                let find = self.find_at(cpu, spot, address, Kind::LateUse, cached);
+                lock(&self.report).found(Find { faulted: true, ..find });
+            }
+        }
+    }
+}

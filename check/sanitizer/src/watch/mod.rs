@@ -1,0 +1,144 @@
+//! Judging each access, each store to a page table, and each instruction that drops translations.
+//!
+//! `cpu` is what is known of a CPU, `flush` does what its instructions drop, `changes` notes stores that matter, and `judge`
+//! compares an access with the CPU's TLB and with the page tables.
+
+mod changes;
+mod cpu;
+mod flush;
+mod judge;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+
+use foldhash::HashMap;
+
+pub use self::cpu::Cpu;
+use self::cpu::{count, Shared};
+use crate::arch::{Arch, Operands, PAGE};
+use crate::find::{is_program, Line, Report, Summary};
+use crate::frames::Frames;
+use crate::lock;
+use crate::owners::Owners;
+use crate::ram::Ram;
+pub use crate::stack::Code;
+use crate::tables::Tables;
+use crate::windows::Windows;
+
+/// An access, after it was made.
+#[derive(Debug, Clone, Copy)]
+pub struct Accessed {
+    /// Its virtual address.
+    pub address: u64,
+    /// The address of its instruction.
+    pub by: u64,
+    /// The number of its bytes.
+    pub bytes: u64,
+    /// It is a store.
+    pub store: bool,
+}
+
+/// What the emulator is asked about an access, if it matters.
+pub trait Access: Operands + Copy {
+    /// The physical address that the CPU used. `None`: a device's, or not known.
+    ///
+    /// It is asked about memory alone, since QEMU 10.0 ends with an assertion where an access to a device has changed the
+    /// map of devices.
+    fn physical(self) -> Option<u64>;
+
+    /// The value that it read or wrote. `None`: it has more than eight bytes.
+    fn value(self) -> Option<u64>;
+}
+
+/// All that is known of a machine, but for its CPUs.
+#[derive(Debug)]
+pub struct Watch {
+    shared: Box<[Shared]>,
+    frames: Frames,
+    tables: Tables,
+    owners: Owners,
+    /// When threads that had changed entries were last seen in their programs.
+    returned: Mutex<HashMap<u64, u64>>,
+    ram: Ram,
+    /// Rises when an entry of an upper table changes.
+    all: AtomicU64,
+    code: Code,
+    windows: Windows,
+    report: Mutex<Report>,
+    /// The time in nanoseconds since the beginning.
+    clock: Clock,
+}
+
+/// Tells the time in nanoseconds.
+pub type Clock = fn() -> u64;
+
+impl Watch {
+    /// A machine of an architecture with so many CPUs, and the code of its kernel.
+    pub fn new(target: &str, cpus: usize, code: Code, mut report: Report, clock: Clock) -> Self {
+        report.write(&Line::Begin { target: target.to_owned(), cpus });
+        Self {
+            shared: (0..cpus).map(|_| Shared::default()).collect(),
+            frames: Frames::new(),
+            tables: Tables::new(),
+            owners: Owners::new(),
+            returned: Mutex::default(),
+            ram: Ram::default(),
+            all: AtomicU64::new(0),
+            code,
+            windows: Windows::default(),
+            report: Mutex::new(report),
+            clock,
+        }
+    }
+
+    fn now(&self) -> u64 {
+        (self.clock)()
+    }
+
+    /// A CPU has made an access.
+    #[inline]
+    pub fn access<A: Arch>(&self, cpu: &mut Cpu<A>, what: Accessed, access: impl Access) {
+        let shared = &self.shared[cpu.index];
+        count(&shared.accesses);
+        if shared.has_mail.load(Ordering::Acquire) {
+            self.read_mail(cpu);
+        }
+        let in_program = is_program(what.by);
+        let was_in_program = std::mem::replace(&mut cpu.in_program, in_program);
+        if in_program && !was_in_program && !cpu.changers.is_empty() {
+            self.returns(cpu, access);
+        }
+        let page = what.address >> PAGE;
+        let quick = *cpu.quick(page);
+        let is_quick = quick.page == page
+            && (quick.store || !what.store)
+            && quick.own == cpu.own
+            && quick.all == self.all.load(Ordering::Acquire)
+            && quick.version == self.frames.version(quick.table);
+        let frame = if is_quick { access.physical().map(|physical| physical >> PAGE) } else { None };
+        let frame = frame.filter(|&frame| frame == quick.frame).or_else(|| self.look(cpu, what, access));
+        if let Some(frame) = frame.filter(|&frame| what.store && self.frames.matters(frame)) {
+            self.stored(cpu, frame, what, access);
+        }
+    }
+
+    /// Writes what was seen.
+    pub fn end(&self) {
+        let mut seen =
+            Summary { tables: self.tables.len(), windows: self.windows.longest(), ..Summary::default() };
+        for counts in &self.shared {
+            let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            seen.accesses += of(&counts.accesses);
+            seen.looks += of(&counts.looks);
+            seen.unread += of(&counts.unread);
+            seen.invalidations += of(&counts.invalidations);
+        }
+        lock(&self.report).end(seen);
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+mod riscv64_tests;
