@@ -20,7 +20,7 @@ pub(crate) use linux::{
     AnonymizeArguments, By, CalibrateArguments, Decay, DiffArguments, ImportArguments, RecordArguments,
     ReplayArguments, TopArguments,
 };
-pub(crate) use sanitize::SanitizeArguments;
+pub(crate) use sanitize::{Preset, SanitizeArguments};
 pub(crate) use set::Settings;
 pub(crate) use simulator::{
     Check, Choice, CompareArguments, Engine, FitArguments, ListArguments, Listed, Outputs, SweepArguments,

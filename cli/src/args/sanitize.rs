@@ -3,20 +3,44 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
 pub(crate) struct SanitizeArguments {
     /// The symbols of the guest's kernel: its vmlinux, its System.map, or what its /proc/kallsyms shows
     #[arg(long, value_name = "FILE")]
     pub(crate) kernel: Option<PathBuf>,
+    /// Leave out what a kernel does on purpose, with the reason: Linux
+    #[arg(long, value_name = "KERNEL", requires = "kernel")]
+    pub(crate) preset: Vec<Preset>,
+    /// Leave out what the rules of a file name by functions
+    #[arg(long, value_name = "FILE", requires = "kernel")]
+    pub(crate) suppress: Vec<PathBuf>,
     /// Keep the report that is written while the guest runs, with a line of JSON for each find
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Write an HTML page with the events of each find
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// The plugin [default: the one beside this program]
     #[arg(long, value_name = "FILE")]
     pub(crate) plugin: Option<PathBuf>,
     /// QEMU and its arguments
     #[arg(last = true, required = true, value_name = "QEMU")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// A kernel whose habits are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Preset {
+    Linux,
+}
+
+impl Preset {
+    /// Its rules, as a file for `--suppress` has them.
+    pub(crate) fn rules(self) -> &'static str {
+        match self {
+            Self::Linux => include_str!("../sanitize/linux.toml"),
+        }
+    }
 }

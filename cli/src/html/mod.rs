@@ -8,7 +8,8 @@
 //! `page` lays out the page, with a `contents` list of its sections, and `machines` describes the machines. `group`
 //! decides which results belong in one figure. `plot` has scales, ticks and frames, `hatching` bars. `ratios`, `speed`,
 //! `lines`, `bars` and `sensitivity` draw the figures, and `figure` sets each on the page with its legend, its numbers and its files to
-//! download. `recording` is the page of a real machine's recording.
+//! download. `recording` is the page of a real machine's recording,
+//! and `sanitizer` that of missing flushes.
 
 mod bars;
 mod contents;
@@ -21,6 +22,7 @@ mod page;
 mod plot;
 mod ratios;
 pub(crate) mod recording;
+pub(crate) mod sanitizer;
 mod sensitivity;
 mod speed;
 #[cfg(test)]

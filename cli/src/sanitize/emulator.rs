@@ -14,6 +14,9 @@ const PLUGIN: &str = "libceasefire_plugin.so";
 /// The first QEMU whose plugins can read registers and memory.
 const FIRST: (u32, u32) = (9, 2);
 
+/// The bytes that a function has at most.
+const FUNCTION: u64 = 1 << 16;
+
 /// An emulator that can load the plugin, and its arguments.
 #[derive(Debug)]
 pub(super) struct Emulator<'a> {
@@ -65,8 +68,9 @@ impl<'a> Emulator<'a> {
         Ok(())
     }
 
-    /// Runs it until it ends. The report is written to `report` meanwhile.
-    pub(super) fn run(&self, report: &Path) -> Result<ExitStatus, Failure> {
+    /// Runs it until it ends. The report is written to `report` meanwhile. `code` is the first and the last address of the
+    /// kernel's functions.
+    pub(super) fn run(&self, report: &Path, code: Option<(u64, u64)>) -> Result<ExitStatus, Failure> {
         // Now, and not in the emulator, which could say no more than that the plugin failed.
         std::fs::File::create(report).map_err(|error| Failure::writing(report.display(), &error))?;
         let report =
@@ -75,6 +79,10 @@ impl<'a> Emulator<'a> {
         let mut plugin = self.plugin.clone().into_os_string();
         plugin.push(",out=");
         plugin.push(report);
+        if let Some((first, last)) = code {
+            // The last function has an end, which no symbol tells.
+            plugin.push(format!(",code={first:x}+{:x}", (last - first).saturating_add(FUNCTION)));
+        }
         // A terminal's Ctrl-C ends the emulator too. What it found is shown then.
         let _ = ctrlc::set_handler(|| ());
         let mut command = Command::new(self.program);

@@ -27,10 +27,15 @@ pub(super) fn read(path: &Path) -> Result<Symbols, Failure> {
     Ok(symbols)
 }
 
-/// An address, with the function in which it is.
-pub(super) fn named(symbols: &Symbols, address: u64) -> String {
+/// The function in which an address lies, and the offset in it.
+pub(super) fn function(symbols: &Symbols, address: u64) -> Option<(&str, u64)> {
     // Programs lie far below the kernel's first function, and nothing is far behind its last.
-    match symbols.find(address).filter(|(_, offset)| *offset < 1 << 20) {
+    symbols.find(address).filter(|(_, offset)| *offset < 1 << 20)
+}
+
+/// An address, with the function in which it is.
+pub(crate) fn named(symbols: &Symbols, address: u64) -> String {
+    match function(symbols, address) {
         Some((name, offset)) => format!("{address:#x} ({name}+{offset:#x})"),
         None => format!("{address:#x}"),
     }

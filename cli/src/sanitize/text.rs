@@ -3,69 +3,77 @@
 use std::fmt::Write as _;
 
 use ceasefire_linux::kernel::symbols::Symbols;
-use ceasefire_sanitizer::find::{Find, Kind, Place, Summary};
+use ceasefire_sanitizer::find::{Find, Place, Summary};
 
+use super::events::{events, kind, milliseconds, told};
 use super::symbols::named;
-use super::Report;
+use super::Judged;
 use crate::number::compact;
 
-pub(super) fn of(report: &Report, symbols: &Symbols) -> String {
+/// The windows that are shown.
+const WINDOWS: usize = 5;
+
+pub(super) fn of(judged: &Judged, symbols: &Symbols) -> String {
     let mut text = String::new();
-    for (number, one) in report.finds.iter().enumerate() {
+    for (number, (find, uses)) in judged.finds.iter().enumerate() {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{}. {}\n", number + 1, find(one, symbols));
+        let _ = writeln!(text, "{}. {}\n", number + 1, shown(find, *uses, symbols));
     }
-    match &report.end {
-        Some(end) => text.push_str(&summary(end, symbols)),
+    for (rule, finds, uses) in &judged.suppressed {
+        let _ = writeln!(text, "Suppressed: {}: {}.", counted(*finds, *uses), rule.reason);
+    }
+    match &judged.end {
+        Some(end) => text.push_str(&summary(judged, end, symbols)),
         None => text.push_str("The report ends in the middle: QEMU was ended.\n"),
     }
     text
 }
 
-/// A find: the use, what the CPU may have cached, the change and the last flush.
-fn find(find: &Find, symbols: &Symbols) -> String {
-    let Find { used, address, frame, other, cached, changed, dropped, .. } = find;
-    let access = if find.store { "stored to" } else { "loaded from" };
-    let what = match find.kind {
-        Kind::StaleUse => format!("and may still have had the older frame {other:#x}"),
-        Kind::Incoherence => format!("although its page tables had frame {other:#x} by then"),
-        Kind::LateUse if find.store => {
-            "although its page tables forbade it, and the change was over".to_owned()
-        }
-        Kind::LateUse => "although its page tables had lost it, and the change was over".to_owned(),
-        Kind::Reuse => "although its page tables had lost it, and the frame had been overwritten".to_owned(),
+/// A number of finds, and of uses if they are known.
+pub(super) fn counted(finds: usize, uses: Option<u64>) -> String {
+    let finds = match finds {
+        1 => "1 find".to_owned(),
+        finds => format!("{finds} finds"),
     };
-    let mut text = format!("CPU {} {access} {address:#x}, frame {frame:#x}, {what}", used.cpu);
-    let at = |what: &str, place: &Place| {
-        let before = match used.time.saturating_sub(place.time) {
-            0 => String::new(),
-            ns => format!(", {:.3} ms before", ns as f64 / 1e6),
-        };
-        format!("\n     {what:<12} CPU {} at {}{before}", place.cpu, named(symbols, place.instruction))
-    };
-    text += &at("used", used);
-    text += &at("first used", cached);
-    match changed {
-        Some(changed) => {
-            text += &at("changed", &changed.place);
-            let _ = write!(text, ", from {:#x} to {:#x}", changed.before, changed.after);
+    match uses {
+        Some(1) => format!("{finds} in 1 use"),
+        Some(uses) => format!("{finds} in {} uses", compact(uses as f64)),
+        None => finds,
+    }
+}
+
+/// A find: what it is, and its events.
+fn shown(find: &Find, uses: Option<u64>, symbols: &Symbols) -> String {
+    let (kind, rule) = kind(find.kind);
+    let mut text = format!("{kind} ({rule}): {}", told(find));
+    if let Some(uses) = uses.filter(|uses| *uses > 1) {
+        let _ = write!(text, "; {} alike", compact(uses as f64));
+    }
+    for event in events(find) {
+        let Place { cpu, instruction, callers, .. } = event.place;
+        let ms = milliseconds(event.place, &find.used);
+        let _ =
+            write!(text, "\n{ms:>14} ms  CPU {cpu:<3} {:<16} {}", event.what, named(symbols, *instruction));
+        if !event.more.is_empty() {
+            let _ = write!(text, ", {}", event.more);
         }
-        None => text += "\n     changed      unseen",
+        for caller in callers {
+            let _ = write!(text, "\n{:41}by {}", "", named(symbols, *caller));
+        }
     }
-    if let Some(given) = &find.given {
-        text += &at("overwritten", given);
+    if find.changed.is_none() {
+        text += "\n     The change of its entry was not seen.";
     }
-    match dropped {
-        Some(dropped) => text += &at("last flush", dropped),
-        None => text += "\n     last flush   none",
+    if find.dropped.is_none() {
+        let _ = write!(text, "\n     CPU {} has flushed nothing before.", find.used.cpu);
     }
     text
 }
 
-fn summary(end: &Summary, symbols: &Symbols) -> String {
-    let mut text = match end.finds {
+fn summary(judged: &Judged, end: &Summary, symbols: &Symbols) -> String {
+    let mut text = match judged.finds.len() {
         0 => "No flush was missing".to_owned(),
-        finds => format!("{} finds in {} uses", compact(end.written as f64), compact(finds as f64)),
+        finds => counted(finds, judged.uses()),
     };
     let _ = writeln!(
         text,
@@ -80,9 +88,23 @@ fn summary(end: &Summary, symbols: &Symbols) -> String {
         "{} accesses came before paging or before the guest's memory was found.",
         compact(end.unread as f64)
     );
-    if let Some((ns, changed)) = end.longest {
-        let (ms, by) = (ns as f64 / 1e6, named(symbols, changed.place.instruction));
-        let _ = writeln!(text, "A changed entry stayed usable for {ms:.3} ms at most, changed at {by}.");
+    if !end.windows.is_empty() {
+        text += "Changed entries could be used until they were flushed, longest:\n";
+    }
+    for window in end.windows.iter().take(WINDOWS) {
+        let (ms, mean) = (window.longest as f64 / 1e6, window.sum as f64 / window.count as f64 / 1e6);
+        let by = window.changed.as_ref().map_or_else(String::new, |place| by(place, symbols));
+        let _ = write!(text, "{ms:>14.3} ms, {mean:.3} ms on average of {}", compact(window.count as f64));
+        if window.given > 0 {
+            let _ = write!(text, ", {} frames overwritten meanwhile", compact(window.given as f64));
+        }
+        let _ = writeln!(text, ", changed by {by}");
     }
     text
+}
+
+/// The functions of a place.
+pub(super) fn by(place: &Place, symbols: &Symbols) -> String {
+    let all = std::iter::once(&place.instruction).chain(&place.callers);
+    all.map(|address| named(symbols, *address)).collect::<Vec<_>>().join(", by ")
 }

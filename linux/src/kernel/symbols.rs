@@ -59,6 +59,12 @@ impl Symbols {
         Some((&self.text[self.names[at] as usize..end], address - self.addresses[at]))
     }
 
+    /// The addresses of the first function of the kernel's half and of the last. `None`: there is none.
+    pub fn ends(&self) -> Option<(u64, u64)> {
+        let programs = self.addresses.partition_point(|address| address >> 63 == 0);
+        Some((*self.addresses.get(programs)?, *self.addresses.last()?))
+    }
+
     /// The address of a function.
     pub fn address(&self, name: &str) -> Option<u64> {
         self.addresses.iter().copied().find(|address| self.name(*address) == name)
@@ -87,6 +93,9 @@ mod tests {
         assert_eq!(named, ["unknown", "one", "one", "two", "two"]);
         assert_eq!([0xf, 0x1f].map(|address| symbols.find(address)), [None, Some(("one", 0xf))]);
         assert_eq!((symbols.address("one"), symbols.address("data")), (Some(0x10), None));
+        assert_eq!(symbols.ends(), None);
+        let text = "10 t one\nffffffff81000000 T two\nffffffff81000010 T three\n";
+        assert_eq!(Symbols::parse(text).ends(), Some((0xffff_ffff_8100_0000, 0xffff_ffff_8100_0010)));
     }
 
     #[test]

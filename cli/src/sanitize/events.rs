@@ -1,0 +1,120 @@
+//! What a find says, and its events in the order of their times.
+
+use ceasefire_sanitizer::find::{Find, Kind, Place};
+
+/// An event of a find.
+#[derive(Debug)]
+pub(crate) struct Event<'a> {
+    /// What happened.
+    pub(crate) what: &'static str,
+    /// What else is known of it.
+    pub(crate) more: String,
+    /// Where.
+    pub(crate) place: &'a Place,
+}
+
+/// The kind's name, and the rule that is broken.
+pub(crate) fn kind(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::StaleUse => ("stale use", "R7"),
+        Kind::Incoherence => ("incoherence", "R6"),
+        Kind::LateUse => ("late use", "R3"),
+        Kind::Reuse => ("reuse", "R1"),
+        Kind::TableReuse => ("table reuse", "R2"),
+    }
+}
+
+/// What happened, in a sentence.
+pub(crate) fn told(find: &Find) -> String {
+    let Find { used, address, frame, other, .. } = find;
+    let cpu = used.cpu;
+    let did = match (find.faulted, find.store) {
+        (true, _) => "faulted for",
+        (_, true) => "stored to",
+        _ => "loaded from",
+    };
+    let why = match find.kind {
+        Kind::TableReuse => {
+            return format!(
+                "CPU {cpu} could walk the page table in frame {frame:#x} for {address:#x} until it flushed, \
+                 although that was no longer linked and had been overwritten"
+            )
+        }
+        Kind::StaleUse => {
+            format!("and might have used frame {other:#x} instead, of which it was not told to forget")
+        }
+        Kind::Incoherence => format!("although its page tables had frame {other:#x} by then"),
+        Kind::LateUse if find.faulted => "which it could still have had: the change was over".to_owned(),
+        Kind::LateUse if find.store => {
+            "although its page tables forbade it, and the change was over".to_owned()
+        }
+        Kind::LateUse => "although its page tables had lost it, and the change was over".to_owned(),
+        Kind::Reuse => "although its page tables had lost it, and the frame had been overwritten".to_owned(),
+    };
+    format!("CPU {cpu} {did} {address:#x}, frame {frame:#x}, {why}")
+}
+
+/// The events.
+pub(crate) fn events(find: &Find) -> Vec<Event<'_>> {
+    let event = |what, place| Event { what, more: String::new(), place };
+    let is_table = find.kind == Kind::TableReuse;
+    let mut events = vec![event(if is_table { "walked first" } else { "used first" }, &find.cached)];
+    if let Some(changed) = &find.changed {
+        let more = format!("from {:#x} to {:#x}", changed.before, changed.after);
+        events.push(Event {
+            what: if is_table { "unlinked" } else { "changed" },
+            more,
+            place: &changed.place,
+        });
+    }
+    events.extend(find.written.as_ref().map(|place| event("new one written", place)));
+    events.extend(find.given.as_ref().map(|place| event("overwritten", place)));
+    events.extend(find.dropped.as_ref().map(|place| event("flushed last", place)));
+    let used = match (is_table, find.faulted) {
+        (true, _) => "flushed",
+        (_, true) => "faulted",
+        _ => "used",
+    };
+    events.push(event(used, &find.used));
+    events.sort_by_key(|event| event.place.time);
+    events
+}
+
+/// The time of an event before or after another, in milliseconds.
+pub(crate) fn milliseconds(place: &Place, to: &Place) -> String {
+    format!("{:+.3}", (place.time as f64 - to.time as f64) / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_in_their_order() {
+        let place = |time| Place { cpu: 0, time, instruction: 1, callers: Vec::new() };
+        let find = Find {
+            kind: Kind::Reuse,
+            used: place(5_000_000),
+            address: 0,
+            store: false,
+            faulted: false,
+            frame: 1,
+            other: 1,
+            cached: place(1_000_000),
+            changed: None,
+            written: None,
+            given: Some(place(4_000_000)),
+            dropped: Some(place(0)),
+        };
+        let events = events(&find);
+        let all: Vec<_> =
+            events.iter().map(|event| (event.what, milliseconds(event.place, &find.used))).collect();
+        let expected = [
+            ("flushed last", "-5.000"),
+            ("used first", "-4.000"),
+            ("overwritten", "-1.000"),
+            ("used", "+0.000"),
+        ];
+        assert_eq!(all, expected.map(|(what, time)| (what, time.to_owned())));
+    }
+}
