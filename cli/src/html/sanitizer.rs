@@ -9,7 +9,7 @@ use maud::{html, Markup};
 use super::page::document;
 use crate::number::compact;
 use crate::sanitize::events::{events, kind, milliseconds, told};
-use crate::sanitize::symbols::named;
+use crate::sanitize::symbols::{named, short};
 use crate::sanitize::Judged;
 
 /// The page. `command` is the command line that made it.
@@ -76,9 +76,8 @@ fn shown(number: usize, find: &Find, uses: Option<u64>, symbols: &Symbols) -> Ma
 /// The functions of a place, newest first.
 fn code(place: &Place, symbols: &Symbols) -> Markup {
     html! {
-        @for address in std::iter::once(&place.instruction).chain(&place.callers) {
-            br; code { (named(symbols, *address)) }
-        }
+        br; code { (named(symbols, place.instruction)) }
+        @for caller in &place.callers { br; code.quiet { "by " (short(symbols, *caller)) } }
     }
 }
 

@@ -41,6 +41,14 @@ pub(crate) fn named(symbols: &Symbols, address: u64) -> String {
     }
 }
 
+/// The function in which an address is, or the address alone.
+pub(crate) fn short(symbols: &Symbols, address: u64) -> String {
+    match function(symbols, address) {
+        Some((name, offset)) => format!("{name}+{offset:#x}"),
+        None => format!("{address:#x}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

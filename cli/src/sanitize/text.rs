@@ -6,12 +6,13 @@ use ceasefire_linux::kernel::symbols::Symbols;
 use ceasefire_sanitizer::find::{Find, Place, Summary};
 
 use super::events::{events, kind, milliseconds, told};
-use super::symbols::named;
+use super::symbols::{named, short};
 use super::Judged;
 use crate::number::compact;
 
-/// The windows that are shown.
+/// The windows that are shown, and the functions of each: that of the change, and its callers.
 const WINDOWS: usize = 5;
+const FUNCTIONS: usize = 4;
 
 pub(super) fn of(judged: &Judged, symbols: &Symbols) -> String {
     let mut text = String::new();
@@ -58,7 +59,7 @@ fn shown(find: &Find, uses: Option<u64>, symbols: &Symbols) -> String {
             let _ = write!(text, ", {}", event.more);
         }
         for caller in callers {
-            let _ = write!(text, "\n{:41}by {}", "", named(symbols, *caller));
+            let _ = write!(text, "\n{:41}by {}", "", short(symbols, *caller));
         }
     }
     if find.changed.is_none() {
@@ -89,22 +90,25 @@ fn summary(judged: &Judged, end: &Summary, symbols: &Symbols) -> String {
         compact(end.unread as f64)
     );
     if !end.windows.is_empty() {
-        text += "Changed entries could be used until they were flushed, longest:\n";
+        text += "Changed entries could be used until they were flushed:\n";
     }
     for window in end.windows.iter().take(WINDOWS) {
         let (ms, mean) = (window.longest as f64 / 1e6, window.sum as f64 / window.count as f64 / 1e6);
-        let by = window.changed.as_ref().map_or_else(String::new, |place| by(place, symbols));
-        let _ = write!(text, "{ms:>14.3} ms, {mean:.3} ms on average of {}", compact(window.count as f64));
+        let _ =
+            write!(text, "  {ms:.3} ms at most, {mean:.3} ms on average of {}", compact(window.count as f64));
         if window.given > 0 {
-            let _ = write!(text, ", {} frames overwritten meanwhile", compact(window.given as f64));
+            let _ = write!(
+                text,
+                ", {} with frames that were overwritten meanwhile",
+                compact(window.given as f64)
+            );
         }
-        let _ = writeln!(text, ", changed by {by}");
+        if let Some(place) = &window.changed {
+            let all = std::iter::once(&place.instruction).chain(&place.callers).take(FUNCTIONS);
+            let names: Vec<String> = all.map(|address| short(symbols, *address)).collect();
+            let _ = write!(text, ": {}", names.join(" by "));
+        }
+        text.push('\n');
     }
     text
-}
-
-/// The functions of a place.
-pub(super) fn by(place: &Place, symbols: &Symbols) -> String {
-    let all = std::iter::once(&place.instruction).chain(&place.callers);
-    all.map(|address| named(symbols, *address)).collect::<Vec<_>>().join(", by ")
 }
