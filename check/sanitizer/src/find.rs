@@ -191,7 +191,7 @@ impl Report {
             let Place { instruction, callers, .. } = &changed.place;
             (*instruction, callers.clone())
         });
-        let user = Some(find.used.instruction).filter(|&instruction| !is_program(instruction));
+        let user = Some(find.used.instruction).filter(|&instruction| is_of_kernel(instruction));
         let alike = (find.kind, change, user);
         if let Some(&number) = self.seen.get(&alike) {
             self.uses[number] += 1;
@@ -216,7 +216,7 @@ impl Report {
     }
 }
 
-/// Whether an instruction is of a program: kernels are in the upper half of the addresses.
-pub(crate) fn is_program(instruction: u64) -> bool {
-    instruction >> 63 == 0
+/// Whether an address is of the kernel: kernels are in the upper half of the addresses.
+pub(crate) fn is_of_kernel(address: u64) -> bool {
+    address >> 63 != 0
 }

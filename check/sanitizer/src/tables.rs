@@ -25,6 +25,8 @@ const UNLINKED: usize = 1 << 16;
 pub(crate) struct Change {
     pub(crate) before: u64,
     pub(crate) after: u64,
+    /// The entry was empty between, and has got another frame.
+    pub(crate) anew: bool,
     pub(crate) at: Spot,
     /// The thread, if the CPU ran one.
     pub(crate) thread: Option<u64>,
@@ -116,6 +118,7 @@ impl Tables {
             // Cleared and set anew: one change, which began with the first store.
             cleared.after = after;
             replaces = is_other(cleared.before);
+            cleared.anew |= replaces;
             if is_marked && cleared.thread != change.thread {
                 // Another thread has put something else where nothing was, and owes the flush too.
                 *cleared = Change { before: cleared.before, after, ..change };

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::cpu::Cpu;
 use super::{Access, Accessed, Watch};
 use crate::arch::{Arch, PAGE};
-use crate::find::is_program;
+use crate::find::is_of_kernel;
 use crate::lock;
 use crate::owners::Owners;
 use crate::tables::Change;
@@ -31,7 +31,7 @@ impl Watch {
             let spot = self.spot(cpu, what.by, &access);
             self.owners.written(frame, spot, &self.frames);
         }
-        if Owners::begins_line(what.address) && self.frames.is_watched(frame) && !is_program(what.by) {
+        if Owners::begins_line(what.address) && self.frames.is_watched(frame) && is_of_kernel(what.by) {
             let spot = self.spot(cpu, what.by, &access);
             if self.owners.stored(frame, what.address, spot, &self.frames) {
                 self.tables.forget(frame, &self.frames);
@@ -52,7 +52,7 @@ impl Watch {
         let first = frame << PAGE | what.address & 0xff8;
         let words = (what.bytes / 8).max(1);
         for word in 0..words {
-            let change = Change { before: 0, after: 0, at, thread, accesses };
+            let change = Change { before: 0, after: 0, anew: false, at, thread, accesses };
             let changed = self.tables.stored::<A>(first + 8 * word, &self.frames, &self.ram, change);
             let Some(changed) = changed else { continue };
             let frame = |entry: u64| match changed.is_upper {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::cpu::{count, Begun, Cpu, Going};
 use super::Watch;
 use crate::arch::{Arch, Effect, Invalidation, Operands, PAGE};
-use crate::find::{Find, Kind};
+use crate::find::{is_of_kernel, Find, Kind};
 use crate::lock;
 use crate::stack::{Spot, Stack};
 use crate::tlb::Cached;
@@ -164,7 +164,7 @@ impl Watch {
             return;
         }
         // A translation that allows all that programs do: the fault is not for a lack of rights.
-        let allows = |cached: &Cached| cached.rights.store && cached.rights.user && address >> 63 == 0;
+        let allows = |cached: &Cached| cached.rights.store && cached.rights.user && !is_of_kernel(address);
         for (shift, cached) in cpu.tlb.find(asid, address).filter(|(_, cached)| allows(cached)) {
             if self.is_going(cpu.index, asid, address, shift, &cached, cached.entry) {
                 continue;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::cpu::{count, Cpu, Quick};
 use super::{Access, Accessed, Watch};
 use crate::arch::{Arch, Translation, Walk, PAGE};
-use crate::find::{Changed, Find, Kind, Place};
+use crate::find::{is_of_kernel, Changed, Find, Kind, Place};
 use crate::lock;
 use crate::stack::{Spot, Stack};
 use crate::tables::Change;
@@ -110,11 +110,17 @@ impl Watch {
     /// Whether another CPU or thread has changed an entry and may be about to flush: kernels change many entries before they
     /// flush all of them, and give no page away in between. A CPU whose own TLB happens to hold none of them may have
     /// faulted by then, and use what another page has become.
+    ///
+    /// No fault gives an address of the kernel another frame. So where that was done in two steps, the kernel has taken the
+    /// address back and handed it out again, and had to flush between.
     fn is_pending<A: Arch, U: Access>(&self, cpu: &Cpu<A>, entry: u64, seen: &Seen<U>) -> bool {
         let is_other = |change: &Change| {
             change.at.cpu != cpu.index || change.thread.is_some() && change.thread != A::thread(&seen.access)
         };
-        self.tables.change(entry).is_some_and(|change| is_other(&change) && !self.is_over(&change, seen.now))
+        let is_handed_out = |change: &Change| change.anew && is_of_kernel(seen.what.address);
+        self.tables.change(entry).is_some_and(|change| {
+            is_other(&change) && !is_handed_out(&change) && !self.is_over(&change, seen.now)
+        })
     }
 
     /// Where the frame that an entry leads to now was first written after the entry's change. A program can tell then.

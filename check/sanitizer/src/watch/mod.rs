@@ -16,7 +16,7 @@ use foldhash::HashMap;
 pub use self::cpu::Cpu;
 use self::cpu::{count, Shared};
 use crate::arch::{Arch, Operands, PAGE};
-use crate::find::{is_program, Line, Report, Summary};
+use crate::find::{is_of_kernel, Line, Report, Summary};
 use crate::frames::Frames;
 use crate::lock;
 use crate::owners::Owners;
@@ -103,7 +103,7 @@ impl Watch {
         if shared.has_mail.load(Ordering::Acquire) {
             self.read_mail(cpu);
         }
-        let in_program = is_program(what.by);
+        let in_program = !is_of_kernel(what.by);
         let was_in_program = std::mem::replace(&mut cpu.in_program, in_program);
         if in_program && !was_in_program && !cpu.changers.is_empty() {
             self.returns(cpu, access);

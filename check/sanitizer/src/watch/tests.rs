@@ -311,6 +311,37 @@ fn a_thread_that_was_interrupted_may_be_about_to_flush_its_own_cpu() {
 }
 
 #[test]
+fn an_address_of_the_kernel_is_flushed_before_it_is_handed_out_again() {
+    const AREA: u64 = 0xffff_c000_0000_0000;
+    for (steps, flushed, used) in [(2, false, 100), (2, false, 101), (2, true, 101), (1, false, 100)] {
+        let mut guest = Guest::new();
+        let entry = guest.entry(AREA, 0);
+        guest.kernel_stores(0, entry, 100 << PAGE | GLOBAL | WRITABLE);
+        guest.access(1, AREA, 100, false, CODE);
+        if steps == 2 {
+            guest.kernel_stores(0, entry, 0);
+        }
+        if flushed {
+            guest.watch.execute(
+                &mut guest.cpus[1],
+                Instruction::Page(crate::arch::x86::Address::base(0)),
+                CODE,
+                &Registers { first: AREA },
+            );
+        }
+        guest.kernel_stores(0, entry, 101 << PAGE | GLOBAL | WRITABLE);
+        guest.access(1, AREA, used, false, CODE);
+        let expected = match (steps, flushed, used) {
+            (2, false, 100) => vec![Kind::Incoherence],
+            (2, false, _) => vec![Kind::StaleUse],
+            // It may be about to flush.
+            _ => vec![],
+        };
+        assert_eq!(guest.kinds(), expected, "{steps} {flushed} {used}");
+    }
+}
+
+#[test]
 fn a_fault_where_a_translation_should_have_been_dropped_is_found() {
     for (back, flushed, rights) in
         [(7, false, WRITABLE), (8, false, WRITABLE), (7, true, WRITABLE), (7, false, READ_ONLY)]
