@@ -17,6 +17,9 @@ use crate::steps::{processor_time, Of};
 /// From one look at the emulator to the next, if it prints nothing.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// The same while it ends: newer ones close the serial port some time before.
+const LAST_LOOK: Duration = Duration::from_millis(5);
+
 /// The bounds of a run, in seconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
@@ -74,19 +77,22 @@ pub(super) fn watch(
         thread::spawn(move || read(serial, &sender));
     }
     let mut record = Record::new();
-    let now = || (start.elapsed(), processor_time(&qemu.0.id().to_string(), Of::Itself));
+    let process = qemu.0.id().to_string();
+    let now = || (start.elapsed(), processor_time(&process, Of::Itself));
     let stopped = loop {
         if let Some(ending) = record.overdue(now(), limits) {
             break Some(ending);
         }
         match lines.recv_timeout(LOOK) {
             Ok(line) => record.hear(&line, now(), say),
-            Err(RecvTimeoutError::Disconnected) => break None,
+            Err(RecvTimeoutError::Disconnected) if qemu.0.try_wait().map_err(cannot_run)?.is_some() => {
+                break None
+            }
+            Err(RecvTimeoutError::Disconnected) => thread::sleep(LAST_LOOK),
             Err(RecvTimeoutError::Timeout) => {}
         }
     };
-    // If QEMU has ended, its status is fixed and killing it changes nothing. If it only closed the serial port, it can
-    // tell nothing more.
+    // If QEMU has ended, its status is fixed and killing it changes nothing.
     let _ = qemu.0.kill();
     let status = qemu.0.wait().map_err(cannot_run)?;
     record.wall = start.elapsed();
@@ -255,9 +261,12 @@ mod tests {
         assert_eq!(record.ending.words(), "QEMU ended by itself: exit status: 1");
         assert_eq!((record.boot, record.since_user()), (None, None));
         assert!(run("kill -9 $$", LONG).ending.words().contains("signal: 9"));
-        // QEMU closes the serial port and keeps running.
-        let record = run("exec tail -f /dev/null >/dev/null 2>&1", LONG);
-        assert!(record.ending.words().contains("signal: 9"));
+        // It closes the serial port, and ends later or not at all.
+        let record =
+            run("exec >/dev/null; i=0; while [ $i -lt 50000 ]; do i=$((i + 1)); done; exit 35", LONG);
+        assert_eq!(record.ending, Ending::Broken);
+        let record = run("exec tail -f /dev/null >/dev/null 2>&1", Limits { whole: 1, ..LONG });
+        assert_eq!(record.ending, Ending::NoBoot(1));
     }
 
     #[test]
