@@ -61,10 +61,11 @@ impl Drop for Watched {
     }
 }
 
-/// Runs the command and passes the kernel's output to `say`.
+/// Runs the command and passes the kernel's output to `say`, until it ends or `is_over`.
 pub(super) fn watch(
     command: &mut Command,
     limits: Limits,
+    is_over: &dyn Fn() -> bool,
     say: &mut dyn FnMut(&str),
 ) -> Result<Record, Failure> {
     let line = failure::line(command);
@@ -82,6 +83,9 @@ pub(super) fn watch(
     let stopped = loop {
         if let Some(ending) = record.overdue(now(), limits) {
             break Some(ending);
+        }
+        if is_over() {
+            break Some(Ending::Stopped);
         }
         match lines.recv_timeout(LOOK) {
             Ok(line) => record.hear(&line, now(), say),
@@ -171,7 +175,7 @@ mod tests {
 
     fn run(script: &str, limits: Limits) -> Record {
         let script = Script::new(script);
-        watch(&mut Command::new(script.path()), limits, &mut |_| ()).unwrap()
+        watch(&mut Command::new(script.path()), limits, &|| false, &mut |_| ()).unwrap()
     }
 
     #[test]
@@ -191,7 +195,8 @@ mod tests {
     fn only_text_is_passed_on() {
         let script = Script::new("printf 'a\\033[31m\\000b\\tc\\r\\n'");
         let mut said = Vec::new();
-        watch(&mut Command::new(script.path()), LONG, &mut |line| said.push(line.to_owned())).unwrap();
+        watch(&mut Command::new(script.path()), LONG, &|| false, &mut |line| said.push(line.to_owned()))
+            .unwrap();
         assert_eq!(said, ["a\u{fffd}[31m\u{fffd}b\tc"]);
     }
 
@@ -199,6 +204,9 @@ mod tests {
     fn a_run_that_never_ends_is_ended() {
         let record = run("exec tail -f /dev/null", Limits { silence: 600, whole: 0 });
         assert_eq!(record.ending, Ending::NoBoot(0));
+        let mut qemu = Command::new("tail");
+        let record = watch(qemu.args(["-f", "/dev/null"]), LONG, &|| true, &mut |_| ()).unwrap();
+        assert_eq!(record.ending, Ending::Stopped);
         // A run that never stops printing.
         let record = run("while :; do echo on and on; done", Limits { silence: 600, whole: 1 });
         assert_eq!(record.ending, Ending::NoBoot(1));
@@ -271,7 +279,8 @@ mod tests {
 
     #[test]
     fn a_program_that_cannot_be_run_is_named() {
-        let failure = watch(&mut Command::new("no-such-program-anywhere"), LONG, &mut |_| ()).unwrap_err();
+        let mut missing = Command::new("no-such-program-anywhere");
+        let failure = watch(&mut missing, LONG, &|| false, &mut |_| ()).unwrap_err();
         assert!(failure.to_string().contains("no-such-program-anywhere"), "{failure}");
     }
 
