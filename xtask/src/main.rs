@@ -5,6 +5,7 @@
 
 mod adopt;
 mod bench;
+mod debian;
 mod failure;
 mod guests;
 mod kernel;
@@ -16,6 +17,7 @@ mod page;
 mod picture;
 mod programs;
 mod python;
+mod sanitize;
 mod steps;
 mod table;
 mod test;
@@ -59,6 +61,8 @@ enum Task {
     Picture,
     /// Random programs against a plain model of memory; shrinks one that fails.
     Programs(programs::Options),
+    /// What `ceasefire sanitize` finds in kernels with and without their flushes; fetches Debian's newer QEMU if need be.
+    Sanitize(sanitize::Options),
     /// The Python package and its tests in a fresh environment; needs `python3-venv`.
     Python,
 }
@@ -88,6 +92,7 @@ fn run(task: &Task) -> Result<(), Failure> {
         Task::Picture => picture::run(),
         Task::Programs(options) => programs::run(&Workspace::load()?, options, programs::Build::Checked),
         Task::Python => python::run(),
+        Task::Sanitize(options) => sanitize::run(options),
     }
 }
 
@@ -127,7 +132,7 @@ mod tests {
             "linux mend", "linux boot new", "linux boot --tier lazy", "linux compare 3 all", "linux compare many",
             "linux test 0", "linux fetch all", "litmus --whole", "mutants", "mutants machine", "mutants engine --shard 4/4",
             "mutants engine --shard 1", "nightly daily", "page --wide", "picture --dark", "programs many",
-            "programs --from -1", "python --fast",
+            "programs --from -1", "python --fast", "sanitize none",
         ];
         for line in wrong {
             assert_eq!(parse::<Task>(line).unwrap_err().code(), 2, "{line}");

@@ -109,7 +109,8 @@ numbers! {
         MeasureEnd,
         /// `(counter)`: returns the present value of a [`Counter`].
         Counter,
-        /// `(finding, address, expected, found)`: reports a [`Finding`], which ends the run as failed.
+        /// `(finding, address, expected, found)`: reports a [`Finding`], which ends the run as failed. A run of `stale`
+        /// that is to go on does, unless the program is broken.
         Report,
         /// `(area, pages)`: maps fresh pages at addresses of the kernel, in one of the [`KERNEL_AREAS`]. Returns the
         /// address.
@@ -150,6 +151,8 @@ numbers! {
         Seed,
         /// Whether threads that may stay on one CPU do: 0 or 1.
         Pinned,
+        /// Whether `stale` goes on after what a stale translation showed: 0 or 1.
+        Unchecked,
         /// How many pages a program uses: the range of `migrate`, all files of `mmap-read` together; 0 for the
         /// program's choice.
         Pages,

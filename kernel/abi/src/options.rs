@@ -216,6 +216,8 @@ options! {
     pinned: bool = false;
     /// Whether flushes of kernel ranges wait, while a CPU runs a program, for its next entry into the kernel.
     undisturbed: bool = false;
+    /// Whether `stale` goes on after what a stale translation showed, for a run that others watch.
+    unchecked: bool = false;
     /// Pages that a program uses; 0 for its own choice.
     pages: u64 = 0;
     /// Threads that use memory; 0 for the program's own choice.
@@ -262,7 +264,7 @@ mod tests {
     #[test]
     fn a_line_with_every_option_is_read_as_it_was_written() {
         let line = "program=stale mechanism=lazy max_age=40 asid_bits=8 errata=both nodes=2 seconds=60 limit=90 seed=7 \
-            pinned=true undisturbed=true pages=9 threads=3 scenarios=6 swap=100 disk=64 lru_batch=14 without=slot";
+            pinned=true undisturbed=true unchecked=true pages=9 threads=3 scenarios=6 swap=100 disk=64 lru_batch=14 without=slot";
         let options = Options::parse(line).unwrap();
         let expected = Options {
             program: "stale",
@@ -276,6 +278,7 @@ mod tests {
             seed: 7,
             pinned: true,
             undisturbed: true,
+            unchecked: true,
             pages: 9,
             threads: 3,
             scenarios: 6,

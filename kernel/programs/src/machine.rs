@@ -15,6 +15,8 @@ pub(crate) struct Machine {
     pub(crate) limit: u64,
     pub(crate) seed: u64,
     pub(crate) pinned: bool,
+    /// Readers report nothing.
+    pub(crate) unchecked: bool,
     /// 0 for the program's own choice.
     pub(crate) pages: u64,
     /// 0 for the program's own choice.
@@ -35,6 +37,7 @@ impl Machine {
             limit: parameter(Parameter::Limit),
             seed: parameter(Parameter::Seed),
             pinned: parameter(Parameter::Pinned) != 0,
+            unchecked: parameter(Parameter::Unchecked) != 0,
             pages: parameter(Parameter::Pages),
             threads: parameter(Parameter::Threads),
             swap: parameter(Parameter::Swap),

@@ -17,6 +17,7 @@ use spin::Once;
 use crate::arch::memory::{direct, POISON};
 use crate::arch::Frame;
 use crate::failure::{self, Kind};
+use crate::report::parameters;
 
 /// The frames that are watched, if any.
 static WATCHED: Once<Watched> = Once::new();
@@ -93,7 +94,10 @@ pub(crate) fn allocated(frame: FrameNumber) {
     }
 }
 
-fn lost_write(what: core::fmt::Arguments<'_>) -> ! {
+fn lost_write(what: core::fmt::Arguments<'_>) {
+    if parameters::is_unchecked() {
+        return;
+    }
     failure::stop(
         Kind::Rule,
         &Frame::here(),

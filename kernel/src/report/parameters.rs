@@ -22,6 +22,11 @@ pub(super) fn frames() -> u64 {
     memory().config().nodes.iter().map(|node| u64::from(node.frames)).sum()
 }
 
+/// Whether the run goes on after what a stale translation showed.
+pub(crate) fn is_unchecked() -> bool {
+    options().unchecked
+}
+
 /// Whether the last CPU must turn its interrupts off for good.
 pub(crate) fn is_lockup() -> bool {
     options().program == LOCKUP
@@ -39,6 +44,7 @@ pub(crate) fn parameter(parameter: Parameter) -> u64 {
         Parameter::Limit => options.limit,
         Parameter::Seed => options.seed,
         Parameter::Pinned => u64::from(options.pinned),
+        Parameter::Unchecked => u64::from(is_unchecked()),
         Parameter::Pages => options.pages,
         Parameter::Threads => options.threads,
         Parameter::Swap => u64::from(memory().config().swap_pages),

@@ -230,6 +230,7 @@ fn leave(how: Leave) {
             event::record(What::Thread, next.number, 0);
             cpu_state::set_thread(next.name());
             manager::run(next.space());
+            this_cpu::set_thread(next.number);
             // SAFETY: interrupts are off. No CPU runs on the next thread's stack. Either the thread was in a queue,
             // where only `arrived` and `start` put threads, when they are off their stacks; or it is this CPU's own.
             unsafe { stack::switch(me.saved.get(), *next.saved.get(), next.stack_end()) };

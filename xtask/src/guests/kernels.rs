@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{files, make};
+use super::make;
 use crate::failure::{self, At as _, Failure};
 
 /// The kernels: the version, and the suite in which Debian has it.
@@ -26,7 +26,7 @@ pub(crate) fn unpack(packages: &[String], into: &Path) -> Result<(), Failure> {
 
 /// Unpacks the packages that lie in a folder into another.
 pub(crate) fn unpack_all(packages: &Path, into: &Path) -> Result<(), Failure> {
-    for file in files(packages)? {
+    for file in find(packages, "*.deb")? {
         failure::output(Command::new("dpkg").arg("-x").arg(file).arg(into))?;
     }
     Ok(())

@@ -83,7 +83,9 @@ pub(super) fn run(options: &Options, builds: &[(Arch, Builds)]) -> Result<(), Fa
         let first = reports.len();
         for run in own.runs()? {
             let mut said = Vec::new();
-            let report = boot_once(options, images, run, &mut |line| said.push(line.to_owned()))?;
+            let report = boot_once(options.emulator(run.arch), images, run, &|| false, &mut |line| {
+                said.push(line.to_owned());
+            })?;
             let unmet = must.unmet(&report, &said);
             println!("{}", line_of(&report, must, unmet.as_deref()));
             if let Some(unmet) = unmet {

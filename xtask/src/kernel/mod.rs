@@ -21,12 +21,15 @@ mod testing;
 mod watch;
 
 use std::cell::LazyCell;
+use std::process::Command;
 
 use crate::failure::{ensure, Failure};
 use crate::workspace::Workspace;
-use build::Images;
+use arch::Arch;
+use build::{Builds, Images};
 pub(crate) use options::Options;
 use options::Run;
+pub(crate) use protocol::Ending;
 use protocol::Line;
 use report::Report;
 use symbols::Symbols;
@@ -60,22 +63,24 @@ fn boot(options: &Options, images: &Images, runs: Vec<Run>) -> Result<Vec<Report
     let mut reports = Vec::new();
     for run in runs {
         eprintln!("==> {run} on {} {} CPUs", run.cpus, run.arch.name);
-        let report = boot_once(options, images, run, &mut |line| println!("{line}"))?;
+        let report =
+            boot_once(options.emulator(run.arch), images, run, &|| false, &mut |line| println!("{line}"))?;
         println!("{}", report.line());
         reports.push(report);
     }
     Ok(reports)
 }
 
-/// Makes one run, and passes the kernel's output to `say`.
+/// Makes one run on an emulator until it ends or `is_over`, and passes the kernel's output to `say`.
 fn boot_once(
-    options: &Options,
+    emulator: Command,
     images: &Images,
     run: Run,
+    is_over: &dyn Fn() -> bool,
     say: &mut dyn FnMut(&str),
 ) -> Result<Report, Failure> {
     let limits = Limits { silence: SILENCE * run.cpus, whole: run.timeout };
-    let mut command = qemu::command(options.qemu(run.arch), images, &run);
+    let mut command = qemu::command(emulator, images, &run);
     let symbols = LazyCell::new(|| Symbols::read(images));
     let mut has_failed = false;
     let mut say = |line: &str| {
@@ -86,9 +91,44 @@ fn boot_once(
             say(line);
         }
     };
-    let mut record = watch::watch(&mut command, limits, &mut say)?;
+    let mut record = watch::watch(&mut command, limits, is_over, &mut say)?;
     record.failed = record.failed.map(|failed| symbols.explain(&failed));
     Ok(Report::new(run, record))
+}
+
+/// The kernel for runs that another task watches.
+pub(crate) struct Watched {
+    arch: Arch,
+    builds: Builds,
+}
+
+impl Watched {
+    /// Builds it for each architecture.
+    pub(crate) fn build_all(workspace: &Workspace) -> Result<Vec<Self>, Failure> {
+        let build = |&arch| Ok(Self { arch, builds: build::build_both(workspace, arch)? });
+        arch::ALL.iter().map(build).collect()
+    }
+
+    /// The architecture's name.
+    pub(crate) fn arch(&self) -> &'static str {
+        self.arch.name
+    }
+
+    /// Makes the run of a line on an emulator, until it ends or `is_over`. Returns how it ended, and the same in words with
+    /// the kernel's reasons.
+    pub(crate) fn boot(
+        &self,
+        line: &str,
+        emulator: Command,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<(Ending, String), Failure> {
+        let options: Options = crate::parse(&format!("{line} --arch {}", self.arch.name))?;
+        let images =
+            if options.chosen.without.is_some() { &self.builds.sabotaged } else { &self.builds.guarded };
+        let run = options.runs()?[0];
+        let report = boot_once(emulator, images, run, is_over, &mut |_| ())?;
+        Ok((report.ending.clone(), report.line()))
+    }
 }
 
 /// Makes every run that ended well on the simulator too.
@@ -114,7 +154,6 @@ fn verdict(reports: &[Report]) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::protocol::Ending;
     use super::testing::Script;
     use super::*;
 
@@ -194,7 +233,9 @@ mod tests {
         let options: Options = crate::parse(&format!("--qemu {}", script.path())).unwrap();
         let mut said = Vec::new();
         let runs = options.runs().unwrap();
-        let report = boot_once(&options, &images, runs[0], &mut |line| said.push(line.to_owned())).unwrap();
+        let emulator = options.emulator(runs[0].arch);
+        let mut say = |line: &str| said.push(line.to_owned());
+        let report = boot_once(emulator, &images, runs[0], &|| false, &mut say).unwrap();
         let is_explained = |line: &String| line.ends_with("+0x0>");
         assert_eq!(said.iter().map(is_explained).collect::<Vec<_>>(), [false, true, true], "{said:?}");
         assert!(report.record.failed.as_ref().is_some_and(is_explained), "{:?}", report.record.failed);

@@ -1,6 +1,7 @@
 //! The command line: every option has its bounds, and nothing is built before all of them hold.
 
 use std::fmt;
+use std::process::Command;
 
 use ceasefire::{Bounds, Payment};
 use ceasefire_kernel_abi::options::{Faults, Mechanism, Options as Kernel, Without};
@@ -54,6 +55,7 @@ pub(crate) struct Options {
 
 /// The options of chosen runs.
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Chosen {
     /// The programs, with commas; one run after the other [default: stale].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(PROGRAMS, |name| name))]
@@ -73,6 +75,9 @@ pub(crate) struct Chosen {
     /// Flushes of kernel ranges wait while a CPU runs a program.
     #[arg(long)]
     undisturbed: bool,
+    /// `stale` goes on after what a stale translation showed, for a run that others watch, as `cargo xtask sanitize` does.
+    #[arg(long)]
+    unchecked: bool,
     /// mmap-read and migrate, per-page and batched, beside the simulator.
     #[arg(long)]
     pub(super) compare: bool,
@@ -164,6 +169,11 @@ impl Options {
         self.qemu.as_deref().unwrap_or(arch.qemu)
     }
 
+    /// The command of that emulator.
+    pub(super) fn emulator(&self, arch: Arch) -> Command {
+        Command::new(self.qemu(arch))
+    }
+
     /// The architectures that the kernel is built for.
     pub(super) fn architectures(&self) -> Result<Vec<Arch>, Failure> {
         let both = self.check && self.arch.is_none();
@@ -206,6 +216,7 @@ impl Options {
             // The simulator's threads stay where they are.
             pinned: chosen.pinned || compare,
             undisturbed: chosen.undisturbed,
+            unchecked: chosen.unchecked,
             pages: chosen.pages.unwrap_or(0),
             threads: chosen.threads.unwrap_or(0),
             scenarios: bits.fold(0, |bits, (number, _)| bits | 1 << number),

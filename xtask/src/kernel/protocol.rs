@@ -39,7 +39,7 @@ impl<'a> Line<'a> {
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     /// It succeeded.
     Done,
     /// A program found a broken rule: a stale load, or a lost store.
@@ -58,6 +58,8 @@ pub(super) enum Ending {
     NoBoot(u64),
     /// It had not ended after this many seconds, and no CPU was stuck.
     Timeout(u64),
+    /// Whoever watched it has seen enough.
+    Stopped,
     /// The emulator ended by itself, by a reset, or by a signal.
     Died(String),
     /// The kernel reported success, but not of the run that it was given.
@@ -88,12 +90,12 @@ impl Ending {
 
     /// Whether a broken rule was noticed, by the program, the kernel or its watchdog. A run without any flush must end
     /// like this.
-    pub(super) fn is_caught(&self) -> bool {
+    pub(crate) fn is_caught(&self) -> bool {
         matches!(self, Self::Broken | Self::Fault | Self::Hang)
     }
 
     /// Whether nothing was wrong, but too little was tested.
-    pub(super) fn is_inconclusive(&self) -> bool {
+    pub(crate) fn is_inconclusive(&self) -> bool {
         matches!(self, Self::Inconclusive | Self::NoBoot(_) | Self::Timeout(_))
     }
 
@@ -110,6 +112,7 @@ impl Ending {
             Self::Refused => "the kernel refused its options".into(),
             Self::NoBoot(time) => format!("inconclusive: no program had begun after {time} s, and QEMU was ended"),
             Self::Timeout(time) => format!("inconclusive: not done after {time} s, and QEMU was ended"),
+            Self::Stopped => "ended: enough was seen".into(),
             Self::Died(how) | Self::Wrong(how) => how.clone(),
         }
     }

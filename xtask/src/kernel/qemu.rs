@@ -31,13 +31,12 @@ pub(super) fn check(program: &str, arch: Arch) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The command that boots the kernel for one run.
+/// The command that boots the kernel for one run, with its options after those that it has.
 ///
 /// `-no-reboot` makes a triple fault end QEMU. `-nodefaults` and `-monitor none` leave the standard streams to the
 /// serial port alone.
-pub(super) fn command(program: &str, images: &Images, run: &Run) -> Command {
+pub(super) fn command(mut command: Command, images: &Images, run: &Run) -> Command {
     let Run { arch, cpus, memory, counted, kernel, .. } = run;
-    let mut command = Command::new(program);
     arch.add_machine(&mut command, *memory, images);
     command.arg("-accel");
     if *counted {
@@ -70,7 +69,7 @@ mod tests {
 
     fn words(line: &str, programs: &str) -> Vec<String> {
         let images = Images { kernel: "k".into(), programs: programs.into() };
-        let command = command("qemu", &images, &run(line));
+        let command = command(Command::new("qemu"), &images, &run(line));
         command.get_args().map(|word| word.to_string_lossy().into_owned()).collect()
     }
 

@@ -17,6 +17,9 @@ use crate::steps::{processor_time, Of};
 /// From one look at the emulator to the next, if it prints nothing.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// The same while it ends: newer ones close the serial port some time before.
+const LAST_LOOK: Duration = Duration::from_millis(5);
+
 /// The bounds of a run, in seconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
@@ -58,10 +61,11 @@ impl Drop for Watched {
     }
 }
 
-/// Runs the command and passes the kernel's output to `say`.
+/// Runs the command and passes the kernel's output to `say`, until it ends or `is_over`.
 pub(super) fn watch(
     command: &mut Command,
     limits: Limits,
+    is_over: &dyn Fn() -> bool,
     say: &mut dyn FnMut(&str),
 ) -> Result<Record, Failure> {
     let line = failure::line(command);
@@ -74,19 +78,25 @@ pub(super) fn watch(
         thread::spawn(move || read(serial, &sender));
     }
     let mut record = Record::new();
-    let now = || (start.elapsed(), processor_time(&qemu.0.id().to_string(), Of::Itself));
+    let process = qemu.0.id().to_string();
+    let now = || (start.elapsed(), processor_time(&process, Of::Itself));
     let stopped = loop {
         if let Some(ending) = record.overdue(now(), limits) {
             break Some(ending);
         }
+        if is_over() {
+            break Some(Ending::Stopped);
+        }
         match lines.recv_timeout(LOOK) {
             Ok(line) => record.hear(&line, now(), say),
-            Err(RecvTimeoutError::Disconnected) => break None,
+            Err(RecvTimeoutError::Disconnected) if qemu.0.try_wait().map_err(cannot_run)?.is_some() => {
+                break None
+            }
+            Err(RecvTimeoutError::Disconnected) => thread::sleep(LAST_LOOK),
             Err(RecvTimeoutError::Timeout) => {}
         }
     };
-    // If QEMU has ended, its status is fixed and killing it changes nothing. If it only closed the serial port, it can
-    // tell nothing more.
+    // If QEMU has ended, its status is fixed and killing it changes nothing.
     let _ = qemu.0.kill();
     let status = qemu.0.wait().map_err(cannot_run)?;
     record.wall = start.elapsed();
@@ -165,7 +175,7 @@ mod tests {
 
     fn run(script: &str, limits: Limits) -> Record {
         let script = Script::new(script);
-        watch(&mut Command::new(script.path()), limits, &mut |_| ()).unwrap()
+        watch(&mut Command::new(script.path()), limits, &|| false, &mut |_| ()).unwrap()
     }
 
     #[test]
@@ -185,7 +195,8 @@ mod tests {
     fn only_text_is_passed_on() {
         let script = Script::new("printf 'a\\033[31m\\000b\\tc\\r\\n'");
         let mut said = Vec::new();
-        watch(&mut Command::new(script.path()), LONG, &mut |line| said.push(line.to_owned())).unwrap();
+        watch(&mut Command::new(script.path()), LONG, &|| false, &mut |line| said.push(line.to_owned()))
+            .unwrap();
         assert_eq!(said, ["a\u{fffd}[31m\u{fffd}b\tc"]);
     }
 
@@ -193,6 +204,9 @@ mod tests {
     fn a_run_that_never_ends_is_ended() {
         let record = run("exec tail -f /dev/null", Limits { silence: 600, whole: 0 });
         assert_eq!(record.ending, Ending::NoBoot(0));
+        let mut qemu = Command::new("tail");
+        let record = watch(qemu.args(["-f", "/dev/null"]), LONG, &|| true, &mut |_| ()).unwrap();
+        assert_eq!(record.ending, Ending::Stopped);
         // A run that never stops printing.
         let record = run("while :; do echo on and on; done", Limits { silence: 600, whole: 1 });
         assert_eq!(record.ending, Ending::NoBoot(1));
@@ -255,14 +269,18 @@ mod tests {
         assert_eq!(record.ending.words(), "QEMU ended by itself: exit status: 1");
         assert_eq!((record.boot, record.since_user()), (None, None));
         assert!(run("kill -9 $$", LONG).ending.words().contains("signal: 9"));
-        // QEMU closes the serial port and keeps running.
-        let record = run("exec tail -f /dev/null >/dev/null 2>&1", LONG);
-        assert!(record.ending.words().contains("signal: 9"));
+        // It closes the serial port, and ends later or not at all.
+        let record =
+            run("exec >/dev/null; i=0; while [ $i -lt 50000 ]; do i=$((i + 1)); done; exit 35", LONG);
+        assert_eq!(record.ending, Ending::Broken);
+        let record = run("exec tail -f /dev/null >/dev/null 2>&1", Limits { whole: 1, ..LONG });
+        assert_eq!(record.ending, Ending::NoBoot(1));
     }
 
     #[test]
     fn a_program_that_cannot_be_run_is_named() {
-        let failure = watch(&mut Command::new("no-such-program-anywhere"), LONG, &mut |_| ()).unwrap_err();
+        let mut missing = Command::new("no-such-program-anywhere");
+        let failure = watch(&mut missing, LONG, &|| false, &mut |_| ()).unwrap_err();
         assert!(failure.to_string().contains("no-such-program-anywhere"), "{failure}");
     }
 

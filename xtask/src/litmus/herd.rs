@@ -9,10 +9,13 @@ use std::thread;
 
 use ceasefire_litmus::{Judge, Test, Verdict};
 
-use super::install;
 use crate::failure::{self, ensure, At as _, Failure};
-use crate::guests;
 use crate::workspace::Workspace;
+use crate::{debian, guests};
+
+/// The package with herd7, and its suite.
+const PACKAGE: &str = "herdtools7";
+const SUITE: &str = "sid";
 
 /// The file of the model that says which barriers there are.
 const BARRIERS: &str = "aarch64fences.cat";
@@ -57,7 +60,12 @@ impl Herd {
         }
         let unpacked = folder.join("unpacked");
         if !unpacked.is_dir() {
-            install::install(&unpacked)?;
+            // With the C library that it needs: a newer one than that of the machine.
+            debian::unpack(&unpacked, &[SUITE], |apt, packages| {
+                apt.download([PACKAGE], packages)?;
+                let depends = debian::depends(&guests::file(packages, "*.deb")?)?;
+                apt.download(depends.iter().map(String::as_str), packages)
+            })?;
         }
         let loader = guests::file(&unpacked, "*/ld-linux*.so.*")?;
         let libraries = loader.parent().map(Path::to_owned).unwrap_or_default();

@@ -1,10 +1,9 @@
 //! `cargo xtask litmus`: the flush paths judged by Arm's own model of virtual memory.
 //!
-//! `ceasefire-litmus` makes the tests and says the verdict that each must have. `install` fetches herd7, which knows the
-//! model, and `herd` runs it. The task fails if a verdict is another one.
+//! `ceasefire-litmus` makes the tests and says the verdict that each must have. `herd` fetches herd7, which knows the
+//! model, and runs it. The task fails if a verdict is another one.
 
 mod herd;
-mod install;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

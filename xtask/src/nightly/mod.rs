@@ -49,6 +49,7 @@ const STEPS: &[Step] = &[
     ("random", searches::random),
     ("programs", searches::programs),
     ("kernel", searches::kernel),
+    ("sanitizer", searches::sanitizer),
     ("orderings", searches::orderings),
     ("swaps", searches::swaps),
     ("litmus", searches::litmus),

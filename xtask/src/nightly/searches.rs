@@ -5,6 +5,7 @@ use crate::failure::{ensure, shown, Failure};
 use crate::kernel;
 use crate::litmus;
 use crate::programs;
+use crate::sanitize;
 use crate::workspace::{Variant, Workspace};
 
 /// Every scenario of the adversary, with its guards and without.
@@ -51,6 +52,13 @@ pub(super) fn kernel(_: &Workspace, extent: Extent) -> Result<Done, Failure> {
     }
     let figure = format!("{runs} runs of {seconds} s: no stale entry was used");
     Ok(Done { command: commands.join("; "), figure })
+}
+
+/// What `ceasefire sanitize` finds.
+pub(super) fn sanitizer(workspace: &Workspace, extent: Extent) -> Result<Done, Failure> {
+    let line = extent.choose("--all", "");
+    let figure = sanitize::figure(workspace, &crate::parse(line)?)?;
+    Ok(Done { command: format!("cargo xtask sanitize {line}").trim_end().to_owned(), figure })
 }
 
 /// Random programs against a plain model of memory.

@@ -1,8 +1,8 @@
 //! `cargo xtask test`: the checks of a change, those that tell most first.
 //!
 //! The default takes minutes: format, texts, lints, and every test with its random searches cut short. `--all` has all
-//! checks: the searches whole, the other builds of the engine and the memory manager, the kernel on QEMU, the engine's
-//! costs, the page in a browser, the Python package. A step installs what it needs.
+//! checks: the searches whole, the other builds of the engine and the memory manager, the kernel on QEMU, the sanitizer,
+//! the engine's costs, the page in a browser, the Python package. A step installs what it needs.
 
 mod guards;
 mod links;
@@ -17,7 +17,7 @@ use crate::kernel::build::{ensure_target, sized};
 use crate::linux::source;
 use crate::steps::Steps;
 use crate::workspace::{self, Variant, Workspace, COMMAND};
-use crate::{bench, kernel, litmus, nightly, page, python};
+use crate::{bench, kernel, litmus, nightly, page, python, sanitize};
 
 /// The bare-metal targets that prove `no_std`: they have no `std` to link against by accident.
 pub(crate) const BARE_METAL: [&str; 2] = ["x86_64-unknown-none", "aarch64-unknown-none"];
@@ -162,6 +162,7 @@ fn rest(workspace: &Workspace, steps: &mut Steps) -> Result<(), Failure> {
         tools::debian("qemu-system-aarch64", "qemu-system-arm")?;
         kernel::run(&crate::parse("--check")?)
     })?;
+    steps.take("the sanitizer", || sanitize::run(&crate::parse("")?))?;
     steps.take("instruction counts", || {
         tools::debian("valgrind", "valgrind")?;
         bench::run(&crate::parse("--quick")?)

@@ -185,10 +185,13 @@ impl Reader {
         }
     }
 
-    fn report(&self, finding: Finding, what: &str, address: u64, expected: u64, found: u64) -> ! {
+    fn report(&self, finding: Finding, what: &str, address: u64, expected: u64, found: u64) {
+        if self.site.machine.unchecked {
+            return;
+        }
         let (name, slot, cpu) = (self.scenario.name, self.slot, call::cpu());
         let state = self.site.board.state().number();
         log(format_args!("stale/{name}: {what}: reader {slot} on CPU {cpu}, by now in state {state}"));
-        call::report(finding, address, expected, found)
+        call::report(finding, address, expected, found);
     }
 }

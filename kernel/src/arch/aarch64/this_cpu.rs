@@ -54,3 +54,9 @@ pub(crate) unsafe fn set(number: usize) {
     // SAFETY: only the kernel uses the register.
     unsafe { asm!("msr tpidr_el1, {}", in(reg) core::ptr::from_ref(cpu), options(nostack, preserves_flags)) };
 }
+
+/// Puts a thread's number into the register that programs have for a pointer to their thread.
+pub(crate) fn set_thread(number: u64) {
+    // SAFETY: the kernel does not use the register.
+    unsafe { asm!("msr tpidr_el0, {}", in(reg) number, options(nostack, preserves_flags)) };
+}

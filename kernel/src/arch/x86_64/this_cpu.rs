@@ -4,7 +4,7 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use x86_64::registers::model_specific::{GsBase, KernelGsBase};
+use x86_64::registers::model_specific::{FsBase, GsBase, KernelGsBase};
 use x86_64::VirtAddr;
 
 use super::segments::Segments;
@@ -48,4 +48,9 @@ pub(crate) unsafe fn set(number: usize) {
     unsafe { cpu.segments.load() };
     GsBase::write(VirtAddr::from_ptr(cpu));
     KernelGsBase::write(VirtAddr::zero());
+}
+
+/// Puts a thread's number into the register that programs have for a pointer to their thread.
+pub(crate) fn set_thread(number: u64) {
+    FsBase::write(VirtAddr::new(number));
 }

@@ -65,6 +65,7 @@ pub(super) mod tests {
         limit: 60,
         seed: 0,
         pinned: false,
+        unchecked: false,
         pages: 0,
         threads: 0,
         swap: 0,
