@@ -12,7 +12,7 @@ use crate::workspace::Workspace;
 const FIRST: (u32, u32) = (9, 2);
 
 /// Debian's packages of QEMU. Their suite is that of the machine's release with newer versions.
-const PACKAGES: [&str; 2] = ["qemu-system-x86", "qemu-system-arm"];
+const PACKAGES: [&str; 3] = ["qemu-system-x86", "qemu-system-arm", "qemu-system-riscv"];
 
 /// The emulator, with the plugin.
 pub(super) struct Emulator {
@@ -25,7 +25,7 @@ impl Emulator {
     /// Finds or fetches QEMU, and builds the plugin.
     pub(super) fn find(workspace: &Workspace) -> Result<Self, Failure> {
         let folder = workspace.target.join("sanitize/qemu");
-        let own = ["x86_64", "aarch64"].map(|arch| version(Command::new(program(arch))));
+        let own = ["x86_64", "aarch64", "riscv64"].map(|arch| version(Command::new(program(arch))));
         let unpacked = if own.iter().all(|own| own.is_some_and(|own| own >= FIRST)) {
             None
         } else if folder.is_dir() {

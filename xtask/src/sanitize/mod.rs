@@ -1,8 +1,10 @@
 //! `cargo xtask sanitize`: whether `ceasefire sanitize` finds the flushes that a kernel forgot, and nothing else.
 //!
-//! `emulator` is QEMU with the plugin, `report` what the plugin writes, and `kernel` are the runs of our kernel.
+//! `emulator` is QEMU with the plugin, `report` what the plugin writes, `guest` tries the rules of invalidation, and
+//! `kernel` are the runs of our kernel.
 
 mod emulator;
+mod guest;
 mod kernel;
 mod report;
 
@@ -35,6 +37,7 @@ pub(crate) fn figure(workspace: &Workspace, options: &Options) -> Result<String,
     let emulator = Emulator::find(workspace)?;
     let folder = workspace.target.join("sanitize");
     guests::make(&folder)?;
+    let (rules, absent) = guest::run(workspace, &emulator, &folder)?;
     let rows = kernel::run(workspace, &emulator, &folder, options.all)?;
     println!(
         "\n{}",
@@ -45,7 +48,11 @@ pub(crate) fn figure(workspace: &Workspace, options: &Options) -> Result<String,
     );
     judge(&rows)?;
     let whole = rows.iter().filter(|row| row.removed.is_empty()).count();
-    Ok(format!("{whole} runs with every flush: no find; {} runs without one: all found", rows.len() - whole))
+    Ok(format!(
+        "{rules} rules of invalidation as they should be, {absent} absent in QEMU; {whole} runs with every flush: no find; \
+         {} runs without one: all found",
+        rows.len() - whole
+    ))
 }
 
 /// A run and what was found.
@@ -112,11 +119,14 @@ fn judge(rows: &[Row]) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn row(removed: &'static str, kinds: &[&str], ending: Ending) -> Row {
         let kinds = kinds.iter().map(|kind| ((*kind).to_owned(), 1)).collect();
-        let found = Report { kinds, looks: (ending == Ending::Done).then_some(9) };
+        let found =
+            Report { kinds, addresses: BTreeSet::new(), looks: (ending == Ending::Done).then_some(9) };
         let ended = (ending, "stale batched: so it ended".to_owned());
         Row { target: "k".to_owned(), run: "--cpus 4".to_owned(), removed, found, ended, report: "r".into() }
     }

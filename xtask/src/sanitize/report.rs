@@ -1,6 +1,6 @@
 //! A report of the plugin.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -11,6 +11,8 @@ use serde_json::Value;
 pub(super) struct Report {
     /// The number of different finds of each kind.
     pub(super) kinds: BTreeMap<String, usize>,
+    /// The addresses that were used.
+    pub(super) addresses: BTreeSet<u64>,
     /// The accesses that were compared. `None`: the emulator was ended before it could say.
     pub(super) looks: Option<u64>,
 }
@@ -27,6 +29,7 @@ impl Report {
             let Ok(line) = serde_json::from_str::<Value>(line) else { break };
             if let Some(kind) = line["find"]["kind"].as_str() {
                 *report.kinds.entry(kind.to_owned()).or_default() += 1;
+                report.addresses.extend(line["find"]["address"].as_u64());
             }
             report.looks = report.looks.or(line["end"]["looks"].as_u64());
         }
@@ -57,10 +60,11 @@ mod tests {
 
     #[test]
     fn a_report_is_read_as_far_as_it_is_whole() {
-        let find = |kind: &str| format!("{{\"find\":{{\"kind\":\"{kind}\",\"frame\":1}}}}\n");
+        let find = |kind: &str| format!("{{\"find\":{{\"kind\":\"{kind}\",\"address\":4096}}}}\n");
         let text = ["{\"begin\":{\"cpus\":4}}\n", &find("reuse"), &find("late-use"), &find("reuse")].concat();
         let half = Report::of(&(text.clone() + "{\"find\":{\"ki"));
         assert_eq!((half.finds(), half.words(), half.looks), (3, "1 late-use, 2 reuse".to_owned(), None));
+        assert_eq!(half.addresses, BTreeSet::from([4096]));
         let whole = Report::of(&(text + "{\"end\":{\"finds\":9,\"looks\":7}}\n")).without("late-use");
         assert_eq!((whole.finds(), whole.looks), (2, Some(7)));
         assert_eq!(Report::read(Path::new("no/such/file")), Report::default());
