@@ -61,6 +61,9 @@ pub struct Find {
     pub address: u64,
     /// It was a store.
     pub store: bool,
+    /// It was the fetch of an instruction.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fetch: bool,
     /// The CPU has faulted for the address instead of using it, which a processor with a larger TLB would not have done.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub faulted: bool,
@@ -112,8 +115,8 @@ pub struct Summary {
     pub tables: usize,
     /// Instructions that dropped translations.
     pub invalidations: u64,
-    /// Accesses before the guest's memory was found in the emulator, or in a mode that is not known: these were not
-    /// compared.
+    /// Accesses that were not compared: before the guest's memory was found in the emulator, in a mode that is not known, or
+    /// to what is not known to be memory.
     pub unread: u64,
     /// How long changed entries could still be used, those first which could be used longest.
     pub windows: Vec<Window>,

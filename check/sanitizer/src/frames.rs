@@ -31,6 +31,7 @@ impl Frames {
         Self { parts: (0..PARTS).map(|_| OnceLock::new()).collect() }
     }
 
+    #[inline]
     fn word(&self, frame: u64) -> Option<&AtomicU32> {
         let part = self.parts.get((frame / PART as u64) as usize)?.get()?;
         Some(&part[(frame % PART as u64) as usize])

@@ -39,10 +39,18 @@ struct Guess {
     found: u32,
 }
 
+/// Parts of the memory that were found at once, and those that were found later: a guest with nodes has a mapping for each.
+#[derive(Debug)]
+struct Known {
+    parts: Vec<Part>,
+    more: OnceLock<Box<Known>>,
+}
+
 /// The memory of a guest, which is looked for until it is found.
 #[derive(Debug, Default)]
 pub(crate) struct Ram {
-    parts: OnceLock<Vec<Part>>,
+    known: OnceLock<Box<Known>>,
+    /// The guesses for what is not known, if some of it was looked for.
     guesses: Mutex<Option<Vec<Guess>>>,
 }
 
@@ -50,44 +58,70 @@ impl Ram {
     /// Memory that is known from the beginning: its first physical address, its bytes, and its place.
     #[cfg(test)]
     pub(crate) fn known(first: u64, bytes: u64, place: u64) -> Self {
-        Self { parts: OnceLock::from(vec![Part { first, bytes, place }]), guesses: Mutex::default() }
+        let known = Known { parts: vec![Part { first, bytes, place }], more: OnceLock::new() };
+        Self { known: OnceLock::from(Box::new(known)), guesses: Mutex::default() }
     }
 
-    /// Whether the memory was found.
+    /// Whether the memory was found, or the first part of it.
     pub(crate) fn is_found(&self) -> bool {
-        self.parts.get().is_some()
+        self.known.get().is_some()
     }
 
-    /// Looks whether a store of eight bytes is found where a layout puts it.
+    /// The parts that were found.
+    #[inline]
+    fn parts(&self) -> impl Iterator<Item = &Part> {
+        let all = std::iter::successors(self.known.get(), |known| known.more.get());
+        all.flat_map(|known| &known.parts)
+    }
+
+    /// Looks whether a store of eight bytes is found where a layout puts it, if it is in no part that is known.
+    #[cold]
     pub(crate) fn learn(&self, physical: u64, value: u64) {
         // Zeros are everywhere.
-        if value == 0 || !physical.is_multiple_of(8) || self.is_found() {
+        if value == 0 || !physical.is_multiple_of(8) || self.load(physical).is_some() {
             return;
         }
         let mut all = lock(&self.guesses);
-        let all = all.get_or_insert_with(|| {
+        let guesses = all.get_or_insert_with(|| {
             let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-            guesses(&maps)
+            let known: Vec<Part> = self.parts().copied().collect();
+            if known.is_empty() {
+                guesses(&maps)
+            } else {
+                further(&maps, &known)
+            }
         });
-        for guess in all.iter_mut() {
-            let found = place(&guess.parts, physical).is_some_and(|place| word(place) == value);
+        for guess in guesses.iter_mut() {
+            let found = place(guess.parts.iter(), physical).is_some_and(|place| word(place) == value);
             guess.found = if found { guess.found + 1 } else { 0 };
         }
-        if let Some(guess) = all.iter().find(|guess| guess.found >= ENOUGH) {
-            // Another thread may have found it.
-            let _ = self.parts.set(guess.parts.clone());
-        }
+        let Some(guess) = guesses.iter().find(|guess| guess.found >= ENOUGH) else { return };
+        let known = Known { parts: guess.parts.clone(), more: OnceLock::new() };
+        let last = std::iter::successors(self.known.get(), |known| known.more.get()).last();
+        // Nobody else is here, since the guesses are locked.
+        let _ = last.map_or(&self.known, |last| &last.more).set(Box::new(known));
+        *all = None;
+    }
+
+    /// The physical address of a place in the emulator's memory. `None`: it is not in the guest's memory, or that was not
+    /// found yet.
+    #[inline]
+    pub(crate) fn physical(&self, place: u64) -> Option<u64> {
+        let part = self.parts().find(|part| place.wrapping_sub(part.place) < part.bytes)?;
+        Some(part.first + (place - part.place))
     }
 
     /// The aligned word at a physical address. `None`: not in memory, or the memory was not found yet.
+    #[inline]
     pub(crate) fn load(&self, physical: u64) -> Option<u64> {
-        place(self.parts.get()?, physical).map(word)
+        place(self.parts(), physical).map(word)
     }
 }
 
 /// The place of a physical address.
-fn place(parts: &[Part], physical: u64) -> Option<u64> {
-    let part = parts.iter().find(|part| physical.wrapping_sub(part.first) < part.bytes)?;
+#[inline]
+fn place<'a>(mut parts: impl Iterator<Item = &'a Part>, physical: u64) -> Option<u64> {
+    let part = parts.find(|part| physical.wrapping_sub(part.first) < part.bytes)?;
     Some(part.place + (physical - part.first))
 }
 
@@ -101,8 +135,7 @@ fn word(place: u64) -> u64 {
 
 /// The mappings that may be a guest's memory, in each layout.
 fn guesses(maps: &str) -> Vec<Guess> {
-    let mut regions: Vec<(u64, u64)> = maps.lines().filter_map(region).collect();
-    regions.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+    let regions = regions(maps);
     let of = |&(place, bytes): &(u64, u64)| {
         let whole = BASES.map(|first| vec![Part { first, bytes, place }]);
         let split = BELOW_HOLE.into_iter().filter(move |&below| bytes > below).map(move |below| {
@@ -113,6 +146,26 @@ fn guesses(maps: &str) -> Vec<Guess> {
         split.chain(whole).map(|parts| Guess { parts, found: 0 })
     };
     regions.iter().flat_map(of).collect()
+}
+
+/// The mappings that may be a further part: it begins where another one ends, or behind the hole of a PC.
+fn further(maps: &str, known: &[Part]) -> Vec<Guess> {
+    let is_new = |&(place, bytes): &(u64, u64)| {
+        !known.iter().any(|part| part.place < place + bytes && place < part.place + part.bytes)
+    };
+    let firsts: Vec<u64> = known.iter().map(|part| part.first + part.bytes).chain([4 * GIB]).collect();
+    let of = |(place, bytes)| {
+        let part = move |&first: &u64| Guess { parts: vec![Part { first, bytes, place }], found: 0 };
+        firsts.iter().map(part).collect::<Vec<_>>()
+    };
+    regions(maps).into_iter().filter(is_new).flat_map(of).collect()
+}
+
+/// The places and the bytes of the mappings that may be memory, largest first.
+fn regions(maps: &str) -> Vec<(u64, u64)> {
+    let mut regions: Vec<(u64, u64)> = maps.lines().filter_map(region).collect();
+    regions.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+    regions
 }
 
 /// The place and the bytes of a mapping in a line of /proc/self/maps, if it is large, can be written, and is no library's.
@@ -133,19 +186,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_found_by_its_stores() {
-        let memory = vec![0_u64; (LEAST / 8) as usize];
+    fn memory_is_found_by_its_stores_part_by_part() {
+        let memory = vec![0_u64; (2 * LEAST / 8) as usize];
         let place = memory.as_ptr() as u64;
+        let line = |from: u64| format!("{from:x}-{:x} rw-p 00000000 00:00 0 \n", from + LEAST);
+        let maps = line(place) + &line(place + LEAST);
         let ram = Ram::default();
-        *ram.guesses.lock().unwrap() =
-            Some(guesses(&format!("{place:x}-{:x} rw-p 00000000 00:00 0 \n", place + LEAST)));
-        for index in 1..=u64::from(ENOUGH) {
-            assert!(!ram.is_found());
-            // SAFETY: the word is in the vector, which nobody reads otherwise.
-            unsafe { (*((place + 8 * index) as *const AtomicU64)).store(index, Ordering::Relaxed) };
-            ram.learn(GIB + 8 * index, index);
-        }
-        assert_eq!((ram.load(GIB + 16), ram.load(GIB - 8), ram.load(GIB + LEAST)), (Some(2), None, None));
+        let stores = |ram: &Ram, from: u64, first: u64| {
+            for index in 1..=u64::from(ENOUGH) {
+                assert_eq!(ram.load(first + 8 * index), None);
+                // SAFETY: the word is in the vector, which nobody reads otherwise.
+                unsafe {
+                    (*((from + 8 * index) as *const AtomicU64)).store(first + index, Ordering::Relaxed)
+                };
+                ram.learn(first + 8 * index, first + index);
+            }
+        };
+        *ram.guesses.lock().unwrap() = Some(guesses(&maps));
+        stores(&ram, place, GIB);
+        assert_eq!(
+            (ram.load(GIB + 16), ram.load(GIB - 8), ram.load(GIB + LEAST)),
+            (Some(GIB + 2), None, None)
+        );
+        let known: Vec<Part> = ram.parts().copied().collect();
+        *ram.guesses.lock().unwrap() = Some(further(&maps, &known));
+        stores(&ram, place + LEAST, GIB + LEAST);
+        assert_eq!(ram.load(GIB + LEAST + 16), Some(GIB + LEAST + 2));
+        assert_eq!(ram.physical(place + LEAST + 8), Some(GIB + LEAST + 8));
+        assert_eq!(ram.physical(place + 2 * LEAST), None);
     }
 
     #[test]
@@ -155,8 +223,8 @@ mod tests {
         );
         let hole = |guess: &&Guess| guess.parts.len() == 2;
         assert_eq!((all.len(), all.iter().filter(hole).count()), (7, 4));
-        let q35 = &all.iter().find(hole).unwrap().parts;
-        assert_eq!(place(q35, 2 * GIB - 8), Some(0x7f00_0000_0000 + 2 * GIB - 8));
-        assert_eq!((place(q35, 3 * GIB), place(q35, 4 * GIB)), (None, Some(0x7f00_8000_0000)));
+        let q35 = || all.iter().find(hole).unwrap().parts.iter();
+        assert_eq!(place(q35(), 2 * GIB - 8), Some(0x7f00_0000_0000 + 2 * GIB - 8));
+        assert_eq!((place(q35(), 3 * GIB), place(q35(), 4 * GIB)), (None, Some(0x7f00_8000_0000)));
     }
 }

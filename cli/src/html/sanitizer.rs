@@ -23,7 +23,7 @@ pub(crate) fn of(command: &str, judged: &Judged, symbols: &Symbols) -> String {
                 (compact(end.accesses as f64)) " accesses were compared, " (compact(end.looks as f64))
                 " of them with the page tables, of which " (compact(end.tables as f64)) " were followed. "
                 (compact(end.invalidations as f64)) " instructions dropped translations. "
-                (compact(end.unread as f64)) " accesses came before paging or before the guest's memory was found."
+                (compact(end.unread as f64)) " accesses were not: before paging, in modes that are not known, to devices or memory that was not found."
             },
             None => div.alarm { p { "The report ends in the middle: QEMU was ended." } },
         }

@@ -31,6 +31,7 @@ pub(crate) fn told(find: &Find) -> String {
     let did = match (find.faulted, find.store) {
         (true, _) => "faulted for",
         (_, true) => "stored to",
+        _ if find.fetch => "fetched an instruction from",
         _ => "loaded from",
     };
     let why = match find.kind {
@@ -97,6 +98,7 @@ mod tests {
             used: place(5_000_000),
             address: 0,
             store: false,
+            fetch: false,
             faulted: false,
             frame: 1,
             other: 1,

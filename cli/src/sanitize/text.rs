@@ -86,7 +86,7 @@ fn summary(judged: &Judged, end: &Summary, symbols: &Symbols) -> String {
     );
     let _ = writeln!(
         text,
-        "{} accesses came before paging or before the guest's memory was found.",
+        "{} accesses were not: before paging, in modes that are not known, to devices or memory that was not found.",
         compact(end.unread as f64)
     );
     if !end.windows.is_empty() {

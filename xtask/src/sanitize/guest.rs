@@ -36,7 +36,8 @@ pub(super) fn run(
         let found = Report::read(&report);
         ensure!(found.looks.is_some(), new, "{arch}: {} is not whole", report.display());
         let cases = cases(&said);
-        ensure!(said.ends_with("done\n") && !cases.is_empty(), new, "{arch}: the guest ended by {said:?}");
+        let last = said.lines().last().unwrap_or_default().trim_end();
+        ensure!(last == "done" && !cases.is_empty(), new, "{arch}: the guest ended by {last:?}");
         let wrong = wrong(&cases, &found.addresses);
         ensure!(wrong.is_empty(), new, "{arch}: {}", wrong.join("; "));
         let absent = cases.values().filter(|case| case.word == "lack").count();

@@ -3,10 +3,11 @@
 mod qemu;
 
 use std::cell::UnsafeCell;
+use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::marker::PhantomData;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use ceasefire_sanitizer::arch::aarch64::Aarch64;
@@ -140,6 +141,7 @@ fn now() -> u64 {
 }
 
 /// The registers of the calling CPU.
+#[derive(Clone, Copy)]
 struct Registers;
 
 impl Operands for Registers {
@@ -169,6 +171,14 @@ extern "C" fn on_cpu<A: Emulated>(_: Id, _: c_uint) {
 /// An instruction that concerns translations, and its address.
 type Special<A> = (<A as Arch>::Instruction, u64);
 
+/// The address and the place of a block's first instruction. They are kept: QEMU may translate the block again while a CPU
+/// still runs it.
+fn kept(address: u64, place: u64) -> &'static (u64, u64) {
+    static KEPT: Mutex<BTreeMap<(u64, u64), &(u64, u64)>> = Mutex::new(BTreeMap::new());
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.entry((address, place)).or_insert_with_key(|key| Box::leak(Box::new(*key)))
+}
+
 extern "C" fn on_block<A: Emulated>(_: Id, block: *mut Block) {
     for (number, instruction) in qemu::instructions(block).enumerate() {
         let mut bytes = [0; 16];
@@ -178,16 +188,21 @@ extern "C" fn on_block<A: Emulated>(_: Id, block: *mut Block) {
             let special: &'static Special<A> = Box::leak(Box::new((what, address)));
             instruction.before(on_special::<A>, std::ptr::from_ref(special).cast_mut().cast());
         } else if number == 0 {
-            instruction.before(on_first::<A>, std::ptr::null_mut());
+            let block = std::ptr::from_ref(kept(address, instruction.place()));
+            instruction.before(on_first::<A>, block.cast_mut().cast());
         }
         instruction.after_each_access(on_access::<A>, address as *mut c_void);
     }
 }
 
-extern "C" fn on_first<A: Emulated>(cpu: c_uint, _: *mut c_void) {
-    if let Some((_, cpu)) = in_callback_of::<A>(cpu).filter(|(_, cpu)| !cpu.is_known()) {
+extern "C" fn on_first<A: Emulated>(cpu: c_uint, block: *mut c_void) {
+    // SAFETY: `on_block` made the pointer of a reference that lasts for ever.
+    let &(address, place) = unsafe { &*block.cast::<(u64, u64)>() };
+    let Some((watch, cpu)) = in_callback_of::<A>(cpu) else { return };
+    if !cpu.is_known() {
         cpu.learn(&Registers);
     }
+    watch.fetch(cpu, address, place, Registers);
 }
 
 extern "C" fn on_special<A: Emulated>(cpu: c_uint, special: *mut c_void) {
@@ -227,11 +242,15 @@ impl<A: Arch> watch::Access for At<A> {
     fn value(self) -> Option<u64> {
         self.0.value()
     }
+
+    fn bytes(self) -> u64 {
+        self.0.bytes()
+    }
 }
 
 extern "C" fn on_access<A: Emulated>(cpu: c_uint, access: Access, address: u64, by: *mut c_void) {
     let Some((watch, cpu)) = in_callback_of::<A>(cpu) else { return };
-    let what = Accessed { address, by: by as u64, bytes: access.bytes(), store: access.is_store() };
+    let what = Accessed { address, by: by as u64, store: access.is_store(), fetch: false };
     watch.access(cpu, what, At(access, address, PhantomData::<A>));
 }
 

@@ -92,6 +92,7 @@ extern "C" {
     fn qemu_plugin_tb_get_insn(block: *const Block, index: usize) -> *mut Instruction;
     fn qemu_plugin_insn_data(instruction: *const Instruction, into: *mut c_void, len: usize) -> usize;
     fn qemu_plugin_insn_vaddr(instruction: *const Instruction) -> u64;
+    fn qemu_plugin_insn_haddr(instruction: *const Instruction) -> *mut c_void;
     fn qemu_plugin_register_vcpu_insn_exec_cb(
         instruction: *mut Instruction,
         on: OnInstruction,
@@ -162,6 +163,12 @@ impl Translated {
     pub(crate) fn address(&self) -> u64 {
         // SAFETY: as above.
         unsafe { qemu_plugin_insn_vaddr(self.0) }
+    }
+
+    /// Its place in the emulator's memory. 0: it is a device's.
+    pub(crate) fn place(&self) -> u64 {
+        // SAFETY: as above.
+        unsafe { qemu_plugin_insn_haddr(self.0) as u64 }
     }
 
     /// Asks for a call before each of its executions, in which registers can be read.

@@ -50,7 +50,7 @@ impl Watch {
         let accesses = self.shared[cpu.index].accesses.load(Ordering::Relaxed);
         let at = self.spot(cpu, what.by, &access);
         let first = frame << PAGE | what.address & 0xff8;
-        let words = (what.bytes / 8).max(1);
+        let words = (access.bytes() / 8).max(1);
         for word in 0..words {
             let change = Change { before: 0, after: 0, anew: false, at, thread, accesses };
             let changed = self.tables.stored::<A>(first + 8 * word, &self.frames, &self.ram, change);

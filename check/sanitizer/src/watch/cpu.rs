@@ -140,6 +140,7 @@ pub(super) struct Going {
 }
 
 /// One more, by the only thread that counts here.
+#[inline]
 pub(super) fn count(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }

@@ -99,6 +99,7 @@ impl Watch {
                 used: place(&spot),
                 address: walked.address,
                 store: false,
+                fetch: false,
                 faulted: false,
                 frame,
                 other: frame,

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::cpu::{count, Cpu, Quick};
 use super::{Access, Accessed, Watch};
-use crate::arch::{Arch, Translation, Walk, PAGE};
+use crate::arch::{Arch, Rights, Translation, Walk, PAGE};
 use crate::find::{is_of_kernel, Changed, Find, Kind, Place};
 use crate::lock;
 use crate::stack::{Spot, Stack};
@@ -47,7 +47,7 @@ impl Watch {
         }
         if !self.ram.is_found() {
             count(&self.shared[cpu.index].unread);
-            if what.store && what.bytes == 8 {
+            if what.store && access.bytes() == 8 {
                 self.ram.learn(access.physical()?, access.value()?);
             }
             return None;
@@ -58,6 +58,12 @@ impl Watch {
             return None;
         };
         if self.is_device(cpu, &walk, what.address) {
+            if let Some(translation) = walk.translation.filter(|_| what.store && access.bytes() == 8) {
+                // Or a part of the memory that is not known yet.
+                let physical = translation.frame_of(what.address) << PAGE | what.address & ((1 << PAGE) - 1);
+                self.ram.learn(physical, access.value()?);
+            }
+            count(&self.shared[cpu.index].unread);
             return None;
         }
         count(&self.shared[cpu.index].looks);
@@ -180,7 +186,10 @@ impl Watch {
     ) -> bool {
         let Seen { what, frame, walk, now, .. } = *seen;
         let current = walk.translation.map(|translation| translation.frame_of(what.address));
-        let allows = |translation: Translation| translation.rights.store || !what.store;
+        let allows = |translation: Translation| {
+            let Rights { store, execute, .. } = translation.rights;
+            (store || !what.store) && (execute || !what.fetch)
+        };
         let allowed = current == Some(frame) && walk.translation.is_some_and(allows);
         // Of what the CPU did not hold before, a store to the tables has yet to be looked at.
         let Some(held) = held.filter(|_| !allowed) else { return allowed };
@@ -223,7 +232,7 @@ impl Watch {
         let Seen { what, access, frame, now, .. } = *seen;
         let used = Spot { time: now, ..self.spot(cpu, what.by, &access) };
         let find = self.find_at(cpu, used, what.address, kind, cached);
-        Find { store: what.store, frame, other: frame, ..find }
+        Find { store: what.store, fetch: what.fetch, frame, other: frame, ..find }
     }
 
     /// A find at a place. Its frames are that of what was cached.
@@ -242,6 +251,7 @@ impl Watch {
             used: self.place(cpu, &used),
             address,
             store: false,
+            fetch: false,
             faulted: false,
             frame: cached.frame,
             other: cached.frame,

@@ -32,10 +32,38 @@ pub struct Accessed {
     pub address: u64,
     /// The address of its instruction.
     pub by: u64,
-    /// The number of its bytes.
-    pub bytes: u64,
     /// It is a store.
     pub store: bool,
+    /// It is the fetch of an instruction.
+    pub fetch: bool,
+}
+
+/// The fetch of a block of instructions.
+#[derive(Clone, Copy)]
+struct Fetched<O>(u64, O);
+
+impl<O: Operands> Operands for Fetched<O> {
+    fn register(&self, index: usize) -> u64 {
+        self.1.register(index)
+    }
+
+    fn load(&self, address: u64) -> Option<u64> {
+        self.1.load(address)
+    }
+}
+
+impl<O: Operands + Copy> Access for Fetched<O> {
+    fn physical(self) -> Option<u64> {
+        Some(self.0)
+    }
+
+    fn value(self) -> Option<u64> {
+        None
+    }
+
+    fn bytes(self) -> u64 {
+        1
+    }
 }
 
 /// What the emulator is asked about an access, if it matters.
@@ -48,6 +76,9 @@ pub trait Access: Operands + Copy {
 
     /// The value that it read or wrote. `None`: it has more than eight bytes.
     fn value(self) -> Option<u64>;
+
+    /// The number of its bytes.
+    fn bytes(self) -> u64;
 }
 
 /// All that is known of a machine, but for its CPUs.
@@ -119,6 +150,15 @@ impl Watch {
         let frame = frame.filter(|&frame| frame == quick.frame).or_else(|| self.look(cpu, what, access));
         if let Some(frame) = frame.filter(|&frame| what.store && self.frames.matters(frame)) {
             self.stored(cpu, frame, what, access);
+        }
+    }
+
+    /// A CPU begins a block of instructions, which the emulator has found at a place in its own memory.
+    #[inline]
+    pub fn fetch<A: Arch>(&self, cpu: &mut Cpu<A>, address: u64, place: u64, operands: impl Operands + Copy) {
+        if let Some(physical) = self.ram.physical(place) {
+            let what = Accessed { address, by: address, store: false, fetch: true };
+            self.access(cpu, what, Fetched(physical, operands));
         }
     }
 

@@ -60,6 +60,10 @@ impl Access for Seen {
     fn value(self) -> Option<u64> {
         Some(self.1)
     }
+
+    fn bytes(self) -> u64 {
+        8
+    }
 }
 
 /// Each look at the clock takes a nanosecond.
@@ -113,7 +117,7 @@ impl Machine {
     fn access(&mut self, cpu: usize, by: u64, address: u64, physical: u64, store: Option<u64>) {
         // Firmware has another thread's register.
         let thread = if address == physical { 1 } else { 2 + cpu as u64 };
-        let what = Accessed { address, by, bytes: 8, store: store.is_some() };
+        let what = Accessed { address, by, store: store.is_some(), fetch: false };
         self.watch.access(&mut self.cpus[cpu], what, Seen(physical, store.unwrap_or(0), thread));
     }
 

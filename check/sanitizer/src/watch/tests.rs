@@ -25,6 +25,7 @@ const READ_ONLY: u64 = 1 << 2 | 1;
 const WRITABLE: u64 = READ_ONLY | 2;
 const LARGE: u64 = 1 << 7;
 const GLOBAL: u64 = 1 << 8;
+const NO_EXECUTE: u64 = 1 << 63;
 
 thread_local! {
     static NOW: Cell<u64> = const { Cell::new(0) };
@@ -43,6 +44,7 @@ struct Guest {
 }
 
 /// The registers at an instruction. CR3 leads to frame 1.
+#[derive(Clone, Copy)]
 struct Registers {
     first: u64,
 }
@@ -89,6 +91,10 @@ impl Access for Used {
 
     fn value(self) -> Option<u64> {
         None
+    }
+
+    fn bytes(self) -> u64 {
+        8
     }
 }
 
@@ -143,7 +149,7 @@ impl Guest {
 
     /// An access, which used a frame.
     fn access(&mut self, cpu: usize, address: u64, frame: u64, store: bool, by: u64) {
-        let what = Accessed { address, by, bytes: 8, store };
+        let what = Accessed { address, by, store, fetch: false };
         self.watch.access(&mut self.cpus[cpu], what, Used(frame << PAGE | address & 0xfff));
     }
 
@@ -478,6 +484,34 @@ fn rights_that_grow_need_no_flush() {
     guest.returns();
     guest.stores(1, 102);
     assert_eq!(guest.kinds(), [Kind::StaleUse]);
+}
+
+#[test]
+fn instructions_are_not_fetched_from_where_they_were() {
+    for (after, flushed, used, expected) in [
+        (101 << PAGE | WRITABLE, false, 100, vec![Kind::Incoherence]),
+        (101 << PAGE | WRITABLE, false, 101, vec![Kind::StaleUse]),
+        (101 << PAGE | WRITABLE, true, 101, vec![]),
+        (100 << PAGE | WRITABLE | NO_EXECUTE, false, 100, vec![Kind::LateUse]),
+        (100 << PAGE | WRITABLE, false, 100, vec![]),
+    ] {
+        let mut guest = Guest::new();
+        let place = guest.memory.as_ptr() as u64;
+        guest.map(0, 100 << PAGE | WRITABLE);
+        let fetches = |guest: &mut Guest, frame: u64| {
+            let at = Registers { first: 0 };
+            guest.watch.fetch(&mut guest.cpus[1], PAGE_OF_PROGRAM, place + (frame << PAGE), at);
+        };
+        fetches(&mut guest, 100);
+        guest.map(0, after);
+        if flushed {
+            guest.flushes(1);
+        }
+        guest.returns();
+        fetches(&mut guest, used);
+        assert_eq!(guest.kinds(), expected);
+        assert!(guest.finds().iter().all(|find| find.fetch && !find.store));
+    }
 }
 
 #[test]
