@@ -10,9 +10,9 @@ use crate::arch::{Invalidation, Walk, PAGE};
 /// A table that was walked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Walked {
-    asid: u16,
+    pub(crate) asid: u16,
     /// The power of two of what it translates, and an address of that.
-    shift: u32,
+    pub(crate) shift: u32,
     pub(crate) address: u64,
     /// The time, in nanoseconds, and the instruction that walked it first.
     pub(crate) since: u64,

@@ -3,10 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 
+use foldhash::HashMap;
+
 use crate::arch::{Arch, Invalidation, Operands, PAGE};
+use crate::find::is_of_kernel;
 use crate::stack::Spot;
 use crate::tlb::Tlb;
-use crate::walks::Walks;
+use crate::walks::{Walked, Walks};
 
 /// The places for pages that were compared and may be used again without a look.
 const QUICK: usize = 1 << 11;
@@ -48,6 +51,9 @@ pub struct Cpu<A> {
     pub(super) is_known: bool,
     pub(super) tlb: Tlb,
     pub(super) walks: Walks,
+    /// The ASID that it has, and when it last left each of the others.
+    asid: u16,
+    left: HashMap<u16, u64>,
     quick: Box<[Quick]>,
     pub(super) own: u32,
     pub(super) dropped: Option<Spot>,
@@ -70,6 +76,8 @@ impl<A: Arch> Cpu<A> {
             is_known: false,
             tlb: Tlb::default(),
             walks: Walks::default(),
+            asid: 0,
+            left: HashMap::default(),
             quick: vec![Quick { page: u64::MAX, ..Quick::default() }; QUICK].into_boxed_slice(),
             own: 0,
             dropped: None,
@@ -90,6 +98,21 @@ impl<A: Arch> Cpu<A> {
     pub fn learn(&mut self, operands: &dyn Operands) {
         self.arch.read(operands);
         self.is_known = true;
+    }
+
+    /// Its registers have changed: whether it has another ASID now.
+    pub(super) fn note_asid(&mut self, now: u64) {
+        let asid = self.arch.asid(0);
+        if asid != self.asid {
+            self.left.insert(self.asid, now);
+            self.asid = asid;
+        }
+    }
+
+    /// Whether it could walk tables of an ASID after a time. Those of the kernel's half serve every ASID.
+    pub(super) fn could_walk(&self, walked: &Walked, after: u64) -> bool {
+        let left = || self.left.get(&walked.asid).copied();
+        is_of_kernel(walked.address) || walked.asid == self.asid || left().is_some_and(|left| left > after)
     }
 
     /// What is known of a page's last look, if that was not about another page.
@@ -143,4 +166,40 @@ pub(super) struct Going {
 #[inline]
 pub(super) fn count(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::riscv64::Riscv64;
+
+    /// SATP with Sv39 and an ASID. The others are 0.
+    struct Registers(u64);
+
+    impl Operands for Registers {
+        fn register(&self, index: usize) -> u64 {
+            match Riscv64::REGISTERS[index] {
+                "satp" => 8 << 60 | self.0 << 44,
+                _ => 0,
+            }
+        }
+
+        fn load(&self, _: u64) -> Option<u64> {
+            None
+        }
+    }
+
+    #[test]
+    fn tables_of_an_asid_are_walked_while_the_cpu_has_it() {
+        let mut cpu = Cpu::<Riscv64>::new(0);
+        for (asid, now) in [(5, 10), (6, 20)] {
+            cpu.learn(&Registers(asid));
+            cpu.note_asid(now);
+        }
+        let walked = |asid, address| Walked { asid, shift: 21, address, since: 11, by: 0 };
+        let could = |asid, address, after| cpu.could_walk(&walked(asid, address), after);
+        assert_eq!([15, 25].map(|after| could(5, 0x1000, after)), [true, false]);
+        assert_eq!([15, 25].map(|after| could(6, 0x1000, after)), [true, true]);
+        assert!(could(5, u64::MAX << 12, 25) && !could(7, 0x1000, 5));
+    }
 }

@@ -9,6 +9,7 @@ use crate::find::{is_of_kernel, Find, Kind};
 use crate::lock;
 use crate::stack::{Spot, Stack};
 use crate::tlb::Cached;
+use crate::walks::Walked;
 
 impl Watch {
     /// A CPU is about to execute an instruction that concerns translations.
@@ -17,7 +18,9 @@ impl Watch {
             cpu.learn(operands);
         }
         let spot = |cpu: &Cpu<A>| self.spot(cpu, by, operands);
-        match cpu.arch.execute(what, operands) {
+        let effect = cpu.arch.execute(what, operands);
+        cpu.note_asid(self.now());
+        match effect {
             // Under another ASID, a page that it may use quickly is not one that it has cached.
             Effect::Nothing => cpu.own = cpu.own.wrapping_add(1),
             Effect::Loads => {
@@ -81,36 +84,40 @@ impl Watch {
     /// Drops translations and cached tables of a CPU.
     fn drop<A: Arch>(&self, cpu: &mut Cpu<A>, what: Invalidation, spot: Spot) {
         cpu.own = cpu.own.wrapping_add(1);
-        let Cpu { tlb, walks, arch, index, dropped, .. } = cpu;
+        let Cpu { tlb, arch, .. } = cpu;
         tlb.invalidate(what, &mut |_, cached| self.note_window(arch, &cached, spot.time));
-        walks.invalidate(what, &mut |frame, walked| {
-            let Some(unlinked) = self.tables.unlinked(frame).filter(|change| change.at.time > walked.since)
-            else {
-                return;
-            };
-            let Some(given) = self.owners.given(frame).filter(|given| given.time > unlinked.at.time) else {
-                return;
-            };
-            let place = |spot: &Spot| spot.place(&self.code, arch, &self.ram);
-            let first =
-                Spot { cpu: *index, time: walked.since, instruction: walked.by, stack: Stack::default() };
-            lock(&self.report).found(Find {
-                kind: Kind::TableReuse,
-                used: place(&spot),
-                address: walked.address,
-                store: false,
-                fetch: false,
-                faulted: false,
-                frame,
-                other: frame,
-                cached: place(&first),
-                changed: Some(self.changed(arch, &unlinked)),
-                written: None,
-                given: Some(place(&given)),
-                dropped: dropped.as_ref().map(place),
-            });
-        });
+        let mut walks = std::mem::take(&mut cpu.walks);
+        walks.invalidate(what, &mut |frame, walked| self.note_walked(cpu, frame, &walked, &spot));
+        cpu.walks = walks;
         cpu.dropped = Some(spot);
+    }
+
+    /// A table that a CPU may have cached is dropped: had it been given to somebody else while the CPU could walk it?
+    fn note_walked<A: Arch>(&self, cpu: &Cpu<A>, frame: u64, walked: &Walked, spot: &Spot) {
+        let Some(unlinked) = self.tables.unlinked(frame).filter(|change| change.at.time > walked.since)
+        else {
+            return;
+        };
+        let is_found = |given: &Spot| given.time > unlinked.at.time && cpu.could_walk(walked, given.time);
+        let Some(given) = self.owners.given(frame).filter(is_found) else { return };
+        let Cpu { arch, index, dropped, .. } = cpu;
+        let place = |spot: &Spot| spot.place(&self.code, arch, &self.ram);
+        let first = Spot { cpu: *index, time: walked.since, instruction: walked.by, stack: Stack::default() };
+        lock(&self.report).found(Find {
+            kind: Kind::TableReuse,
+            used: place(spot),
+            address: walked.address,
+            store: false,
+            fetch: false,
+            faulted: false,
+            frame,
+            other: frame,
+            cached: place(&first),
+            changed: Some(self.changed(arch, &unlinked)),
+            written: None,
+            given: Some(place(&given)),
+            dropped: dropped.as_ref().map(place),
+        });
     }
 
     /// Drops what others have dropped of a CPU's translations.

@@ -80,6 +80,7 @@ impl Watch {
         let walk = self.walk(&cpu.arch, what.address).filter(|again| again.last() >> PAGE == table)?;
         let seen = Seen { what, access, frame, walk, now: self.now() };
         let asid = cpu.arch.asid(what.address);
+        cpu.note_asid(seen.now);
         cpu.walks.note(&walk, asid, what.address, seen.now, what.by);
         let Ok(held) = self.compare_with_cached(cpu, &seen) else { return Some(frame) };
         if self.compare_with_tables(cpu, &seen, held) {
