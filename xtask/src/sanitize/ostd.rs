@@ -27,7 +27,8 @@ pub(super) fn run(emulator: &Emulator, folder: &Path) -> Result<Vec<Row>, Failur
     for (number, (removed, what)) in CASES.iter().enumerate() {
         let report = folder.join(format!("ostd-{number}.report"));
         let command = failure::line(&emulator.command("x86_64", &report)?);
-        let script = format!("#!/bin/sh\nexec env {command} \"$@\"\n");
+        // The search path begins with the script's own folder.
+        let script = format!("#!/bin/sh\nPATH=\"${{PATH#*:}}\"\nexec env {command} \"$@\"\n");
         guests::program(&emulators.join("qemu-system-x86_64"), &script)?;
         let ended = match adopt::watched(*what, &emulators) {
             Ok(()) => (Ending::Done, "done".to_owned()),
