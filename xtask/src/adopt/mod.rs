@@ -13,11 +13,13 @@ mod port;
 mod rounds;
 mod runner;
 
+use std::path::Path;
+
 use clap::value_parser;
 
 use crate::failure::{self, ensure, Failure};
 use crate::one_of;
-use port::{Arch, Ostd, Run, RISCV64};
+use port::{Arch, Layer, Ostd, Run, RISCV64, X86_64};
 
 /// The kernel of others.
 #[derive(Debug, clap::Subcommand)]
@@ -95,10 +97,40 @@ pub(crate) fn run(Options::Ostd(choice): &Options) -> Result<(), Failure> {
     } else if what.conformance {
         conformance::compare(&ostd, *cpus)
     } else {
-        let layers = if what.stock { &[port::PROBES][..] } else { &[port::ENGINE, port::PROBES] };
-        let folder = ostd.lay_out(layers)?;
-        runner::run(&mut ostd.osdk(&folder, &Run::new("test", layers, *cpus))?, *arch)
+        tests(&ostd, if what.stock { &[port::PROBES] } else { &[port::ENGINE, port::PROBES] }, *cpus)
     }
+}
+
+/// The CPUs of a run that another task watches. ostd has a thousand ticks a second; more CPUs than processors, each much slower
+/// than a machine's, would have time for nothing else.
+const WATCHED: u32 = 2;
+
+/// ostd for another task, which watches it on emulators of its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Watched {
+    /// The tests on ostd as it is published, and our probes.
+    Published,
+    /// The same on the engine.
+    Engine,
+    /// The scenarios of `ceasefire-conformance` on the engine without this guard.
+    Without(&'static str),
+}
+
+/// Runs it on x86-64.
+pub(crate) fn watched(what: Watched, emulators: &Path) -> Result<(), Failure> {
+    let mut ostd = Ostd::fetch(X86_64, false)?;
+    ostd.emulators = Some(emulators.to_owned());
+    match what {
+        Watched::Published => tests(&ostd, &[port::PROBES], WATCHED),
+        Watched::Engine => tests(&ostd, &[port::ENGINE, port::PROBES], WATCHED),
+        Watched::Without(guard) => conformance::without(&ostd, WATCHED, guard),
+    }
+}
+
+/// Runs ostd's tests on a copy with these layers.
+fn tests(ostd: &Ostd, layers: &[Layer], cpus: u32) -> Result<(), Failure> {
+    let folder = ostd.lay_out(layers)?;
+    runner::run(&mut ostd.osdk(&folder, &Run::new("test", layers, cpus))?, ostd.arch)
 }
 
 /// What a kernel of ours printed, line by line, each after its name. The last line must be `end`.

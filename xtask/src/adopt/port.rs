@@ -63,7 +63,7 @@ const BOCHS: [(&str, &str); 7] = [
 
 /// ostd as cargo has fetched it, with the tools that build it.
 pub(super) struct Ostd {
-    arch: Arch,
+    pub(super) arch: Arch,
     /// Whether Bochs boots it, whose processors have PCIDs, and not QEMU. It boots from a disc, and is much slower.
     pub(super) bochs: bool,
     /// This repository, and its folder for the port.
@@ -73,6 +73,8 @@ pub(super) struct Ostd {
     made: PathBuf,
     published: PathBuf,
     tool: PathBuf,
+    /// A folder with other emulators than those of the search path.
+    pub(super) emulators: Option<PathBuf>,
 }
 
 /// A part of the port: files to lay over ostd's own, and edits of others. Each is a folder of `ports/ostd`.
@@ -121,7 +123,7 @@ impl Ostd {
         workspace::toolchain(&channel, &["rust-src"], &[arch.target])?;
         let tool = tool(&channel, &made)?;
         let published = fetch(&channel, &made)?;
-        Ok(Self { arch, bochs, root: workspace.root, ours, made, published, tool })
+        Ok(Self { arch, bochs, root: workspace.root, ours, made, published, tool, emulators: None })
     }
 
     /// Writes a copy with these layers and those of the architecture, and returns its folder. Files that are the same
@@ -209,6 +211,11 @@ impl Ostd {
         command.env_remove("RUSTUP_TOOLCHAIN");
         // Each copy has its own target folder: the tool makes packages there that need the copy's toolchain.
         command.env_remove("CARGO_TARGET_DIR");
+        if let Some(emulators) = &self.emulators {
+            let paths = std::env::var_os("PATH").unwrap_or_default();
+            let paths = std::iter::once(emulators.clone()).chain(std::env::split_paths(&paths));
+            command.env("PATH", std::env::join_paths(paths).at(emulators)?);
+        }
         command.envs([("CEASEFIRE_MAX_CPUS", "64"), ("CEASEFIRE_MAX_ASIDS", "0"), ("CEASEFIRE_PLACES", "1")]);
         Ok(command)
     }

@@ -1,11 +1,12 @@
 //! `cargo xtask sanitize`: whether `ceasefire sanitize` finds the flushes that a kernel forgot, and nothing else.
 //!
 //! `emulator` is QEMU with the plugin, `report` what the plugin writes, `guest` tries the rules of invalidation, and
-//! `kernel` are the runs of our kernel.
+//! `kernel` and `ostd` are the runs of kernels.
 
 mod emulator;
 mod guest;
 mod kernel;
+mod ostd;
 mod report;
 
 use std::path::PathBuf;
@@ -38,14 +39,12 @@ pub(crate) fn figure(workspace: &Workspace, options: &Options) -> Result<String,
     let folder = workspace.target.join("sanitize");
     guests::make(&folder)?;
     let (rules, absent) = guest::run(workspace, &emulator, &folder)?;
-    let rows = kernel::run(workspace, &emulator, &folder, options.all)?;
-    println!(
-        "\n{}",
-        table::format(
-            ["target", "removed", "finds", "kinds"],
-            &rows.iter().map(Row::cells).collect::<Vec<_>>()
-        )
-    );
+    let mut rows = kernel::run(workspace, &emulator, &folder, options.all)?;
+    if options.all {
+        rows.extend(ostd::run(&emulator, &folder)?);
+    }
+    let cells: Vec<_> = rows.iter().map(Row::cells).collect();
+    println!("\n{}", table::format(["target", "removed", "finds", "kinds"], &cells));
     judge(&rows)?;
     let whole = rows.iter().filter(|row| row.removed.is_empty()).count();
     Ok(format!(

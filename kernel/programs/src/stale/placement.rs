@@ -48,7 +48,21 @@ mod tests {
 
     fn machine(cpus: u64, threads: u64, pinned: bool) -> Machine {
         let (nodes, frames, seconds, limit, seed, pages, swap, scenarios) = (1, 10_000, 5, 60, 0, 0, 0, 0);
-        Machine { cpus, nodes, frames, seconds, limit, seed, pinned, pages, threads, swap, scenarios }
+        let unchecked = false;
+        Machine {
+            cpus,
+            nodes,
+            frames,
+            seconds,
+            limit,
+            seed,
+            pinned,
+            unchecked,
+            pages,
+            threads,
+            swap,
+            scenarios,
+        }
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl Reader {
                 before.number()
             ),
             (false, Some(found)) => {
-                self.report(Finding::Forbidden, "a forbidden access succeeded", address, 0, found)
+                self.report(Finding::Forbidden, "a forbidden access succeeded", address, 0, found);
             }
             _ => {}
         }
@@ -177,7 +177,7 @@ impl Reader {
             None => self.report(Finding::StaleRead, "foreign contents in another's word", address, 0, found),
             Some(sequence) if self.scenario.law == Law::Kept && sequence < floor => {
                 let expected = owner.mark(floor);
-                self.report(Finding::StaleRead, "an old version of another's word", address, expected, found)
+                self.report(Finding::StaleRead, "an old version of another's word", address, expected, found);
             }
             // From here on no reader may see an older version.
             Some(sequence) if slot == OPERATOR && sequence > floor => board.raise_version(page, sequence),
