@@ -78,11 +78,6 @@ impl Owners {
         is_whole
     }
 
-    /// A frame has got the translation that another one had before.
-    pub(crate) fn replaces(&self, frame: u64, frames: &Frames) {
-        frames.freshen(frame, true);
-    }
-
     /// A frame that has replaced another one is stored to.
     pub(crate) fn written(&self, frame: u64, at: Spot, frames: &Frames) {
         lock(&self.written).insert(frame, at);

@@ -45,7 +45,7 @@ struct Table {
 /// The tables and the last change of each entry.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    tables: Mutex<HashMap<u64, Table>>,
+    all: Mutex<HashMap<u64, Table>>,
     /// By the addresses of their entries.
     changes: Mutex<Recent<Change>>,
     /// The changes by which tables were unlinked.
@@ -66,7 +66,7 @@ pub(crate) struct Stored {
 impl Tables {
     pub(crate) fn new() -> Self {
         Self {
-            tables: Mutex::new(HashMap::new()),
+            all: Mutex::new(HashMap::new()),
             changes: Mutex::new(Recent::new(REMEMBERED)),
             unlinked: Mutex::new(Recent::new(UNLINKED)),
         }
@@ -83,7 +83,7 @@ impl Tables {
             is_new = true;
             let entry = |index: usize| ram.load((frame << PAGE) + 8 * index as u64).unwrap_or(0);
             let entries = Box::new(std::array::from_fn(entry));
-            lock(&self.tables).insert(frame, Table { entries, is_upper: level + 1 < walk.levels });
+            lock(&self.all).insert(frame, Table { entries, is_upper: level + 1 < walk.levels });
         }
         is_new
     }
@@ -97,7 +97,7 @@ impl Tables {
         change: Change,
     ) -> Option<Stored> {
         let frame = physical >> PAGE;
-        let mut tables = lock(&self.tables);
+        let mut tables = lock(&self.all);
         let table = tables.get_mut(&frame)?;
         let after = ram.load(physical)?;
         let at = (physical >> 3) as usize % ENTRIES;
@@ -152,7 +152,7 @@ impl Tables {
 
     /// A frame is no table any longer.
     pub(crate) fn forget(&self, frame: u64, frames: &Frames) {
-        let mut tables = lock(&self.tables);
+        let mut tables = lock(&self.all);
         if tables.remove(&frame).is_some() {
             frames.is_no_table(frame);
         }
@@ -167,12 +167,12 @@ impl Tables {
     /// yet to be looked at.
     pub(crate) fn last_change<A: Arch>(&self, entry: u64, ram: &Ram) -> Option<Change> {
         let now = A::meaning(ram.load(entry)?);
-        let seen = lock(&self.tables).get(&(entry >> PAGE))?.entries[(entry >> 3) as usize % ENTRIES];
+        let seen = lock(&self.all).get(&(entry >> PAGE))?.entries[(entry >> 3) as usize % ENTRIES];
         self.change(entry).filter(|change| A::meaning(seen) == now && A::meaning(change.after) == now)
     }
 
     /// The number of tables.
     pub(crate) fn len(&self) -> usize {
-        lock(&self.tables).len()
+        lock(&self.all).len()
     }
 }

@@ -94,6 +94,8 @@ fn fits(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum as _;
+
     use super::*;
 
     #[test]
@@ -128,7 +130,7 @@ mod tests {
 
     #[test]
     fn presets_are_rules() {
-        for preset in [Preset::Linux] {
+        for preset in Preset::value_variants() {
             assert!(!parse(preset.rules()).expect("its rules").is_empty());
         }
     }

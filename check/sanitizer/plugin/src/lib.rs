@@ -171,12 +171,14 @@ extern "C" fn on_cpu<A: Emulated>(_: Id, _: c_uint) {
 /// An instruction that concerns translations, and its address.
 type Special<A> = (<A as Arch>::Instruction, u64);
 
-/// The address and the place of a block's first instruction. They are kept: QEMU may translate the block again while a CPU
-/// still runs it.
-fn kept(address: u64, place: u64) -> &'static (u64, u64) {
-    static KEPT: Mutex<BTreeMap<(u64, u64), &(u64, u64)>> = Mutex::new(BTreeMap::new());
+/// The address and the place of a block's first instruction.
+type First = (u64, u64);
+
+/// They are kept: QEMU may translate the block again while a CPU still runs it.
+fn kept(first: First) -> &'static First {
+    static KEPT: Mutex<BTreeMap<First, &First>> = Mutex::new(BTreeMap::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    kept.entry((address, place)).or_insert_with_key(|key| Box::leak(Box::new(*key)))
+    kept.entry(first).or_insert_with(|| Box::leak(Box::new(first)))
 }
 
 extern "C" fn on_block<A: Emulated>(_: Id, block: *mut Block) {
@@ -188,7 +190,7 @@ extern "C" fn on_block<A: Emulated>(_: Id, block: *mut Block) {
             let special: &'static Special<A> = Box::leak(Box::new((what, address)));
             instruction.before(on_special::<A>, std::ptr::from_ref(special).cast_mut().cast());
         } else if number == 0 {
-            let block = std::ptr::from_ref(kept(address, instruction.place()));
+            let block = std::ptr::from_ref(kept((address, instruction.place())));
             instruction.before(on_first::<A>, block.cast_mut().cast());
         }
         instruction.after_each_access(on_access::<A>, address as *mut c_void);
@@ -197,7 +199,7 @@ extern "C" fn on_block<A: Emulated>(_: Id, block: *mut Block) {
 
 extern "C" fn on_first<A: Emulated>(cpu: c_uint, block: *mut c_void) {
     // SAFETY: `on_block` made the pointer of a reference that lasts for ever.
-    let &(address, place) = unsafe { &*block.cast::<(u64, u64)>() };
+    let &(address, place) = unsafe { &*block.cast::<First>() };
     let Some((watch, cpu)) = in_callback_of::<A>(cpu) else { return };
     if !cpu.is_known() {
         cpu.learn(&Registers);

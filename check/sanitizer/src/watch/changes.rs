@@ -55,9 +55,12 @@ impl Watch {
             let change = Change { before: 0, after: 0, anew: false, at, thread, accesses };
             let changed = self.tables.stored::<A>(first + 8 * word, &self.frames, &self.ram, change);
             let Some(changed) = changed else { continue };
-            let frame = |entry: u64| match changed.is_upper {
-                true => A::table(entry).map(|table| table >> PAGE),
-                false => A::frame(entry),
+            let frame = |entry: u64| {
+                if changed.is_upper {
+                    A::table(entry).map(|table| table >> PAGE)
+                } else {
+                    A::frame(entry)
+                }
             };
             let [before, after] = [changed.before, changed.after].map(frame);
             if changed.is_upper && A::table(changed.before).is_some() {
@@ -77,7 +80,7 @@ impl Watch {
                 if changed.is_upper {
                     self.tables.links(frame, self.owners.given(frame).as_ref());
                 } else if changed.replaces {
-                    self.owners.replaces(frame, &self.frames);
+                    self.frames.freshen(frame, true);
                 }
                 self.owners.mapped(frame, &self.frames);
             }
