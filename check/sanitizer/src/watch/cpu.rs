@@ -60,6 +60,8 @@ pub struct Cpu<A> {
     pub(super) begun: Vec<Begun>,
     /// The threads that have changed entries here and were not seen in their programs since.
     pub(super) changers: Vec<u64>,
+    /// It translates nothing now, in a mode that no register tells.
+    pub(super) is_untranslated: bool,
     /// Its last access was of a program.
     pub(super) in_program: bool,
     /// Pages of uses that would be finds, if they were not made before the other frame was written.
@@ -83,6 +85,7 @@ impl<A: Arch> Cpu<A> {
             dropped: None,
             begun: Vec::new(),
             changers: Vec::new(),
+            is_untranslated: false,
             in_program: false,
             suspects: [u64::MAX; SUSPECTS],
             next_suspect: 0,

@@ -134,7 +134,7 @@ impl Watch {
         if shared.has_mail.load(Ordering::Acquire) {
             self.read_mail(cpu);
         }
-        let in_program = !is_of_kernel(what.by);
+        let in_program = !is_of_kernel(what.by) && !cpu.is_untranslated;
         let was_in_program = std::mem::replace(&mut cpu.in_program, in_program);
         if in_program && !was_in_program && !cpu.changers.is_empty() {
             self.returns(cpu, access);
@@ -157,6 +157,7 @@ impl Watch {
     #[inline]
     pub fn fetch<A: Arch>(&self, cpu: &mut Cpu<A>, address: u64, place: u64, operands: impl Operands + Copy) {
         if let Some(physical) = self.ram.physical(place) {
+            cpu.is_untranslated = A::UNTRANSLATED && physical == address;
             let what = Accessed { address, by: address, store: false, fetch: true };
             self.access(cpu, what, Fetched(physical, operands));
         }
