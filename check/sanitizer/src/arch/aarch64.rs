@@ -457,7 +457,11 @@ impl Arch for Aarch64 {
     }
 
     fn thread(operands: &dyn Operands) -> Option<u64> {
-        Some(operands.register(THREAD)).filter(|&thread| thread != 0)
+        // A process and the one that it forks have threads with one value. A kernel that has the empty root in TTBR0 while
+        // it runs (Linux on CPUs without PAN) is taken to return late.
+        let process = operands.register(TTBR0) & 0x0000_ffff_ffff_fffe;
+        let thread = Some(operands.register(THREAD)).filter(|&thread| thread != 0);
+        thread.map(|thread| thread ^ process.rotate_left(32))
     }
 
     fn calls(code: [u8; 8]) -> bool {
@@ -905,7 +909,9 @@ mod tests {
         assert!(!Aarch64::narrows(0, page));
         assert_eq!([0x5000, 0x5001, 0x5003].map(Aarch64::table), [None, None, Some(0x5000)]);
         assert_eq!([0x5000, 0x5001, 0x5003].map(Aarch64::frame), [None, None, Some(5)]);
-        assert_eq!(Aarch64::thread(&Cpu(&[(THREAD, 7)])), Some(7));
+        let thread = |root, thread| Aarch64::thread(&Cpu(&[(THREAD, thread), (TTBR0, root)]));
+        assert_eq!((thread(0, 7), thread(0x1001, 7)), (Some(7), thread(0x1000, 7)));
+        assert_ne!(thread(0x1000, 7), thread(0x2000, 7));
         assert_eq!(Aarch64::thread(&Cpu(&[])), None);
         // bl, blr x1, b, br x1
         let words = [0x9400_0001_u32, 0xd63f_0020, 0x1400_0001, 0xd61f_0020];

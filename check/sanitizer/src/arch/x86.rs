@@ -255,7 +255,10 @@ impl Arch for X86 {
     }
 
     fn thread(operands: &dyn Operands) -> Option<u64> {
-        Some(operands.register(FS_BASE)).filter(|&base| base != 0)
+        // A process and the one that it forks have threads with one base. With page-table isolation a process has two
+        // roots, which differ in one bit, and two PCIDs.
+        let process = operands.register(CR3) & ADDRESS & !(1 << PAGE);
+        Some(operands.register(FS_BASE)).filter(|&base| base != 0).map(|base| base ^ process.rotate_left(32))
     }
 
     fn calls(code: [u8; 8]) -> bool {
@@ -440,6 +443,17 @@ mod tests {
         assert_eq!(decode(&[0x44, 0x0f, 0x22, 0xc0]), Some(Instruction::Control { number: 8, from: 0 }));
         assert_eq!(decode(&[0x41, 0x0f, 0x20, 0xd7]), Some(Instruction::Fault));
         // mov %cr2, %r15
+    }
+
+    #[test]
+    fn a_thread_is_of_a_process() {
+        let of = |root: u64, base: u64| {
+            let mut registers = cpu();
+            (registers.0[CR3], registers.0[FS_BASE]) = (root, base);
+            X86::thread(&registers)
+        };
+        assert_eq!((of(0x2000, 0), of(0x2000, 7)), (None, of(0x3005, 7)));
+        assert!(of(0x2000, 7) != of(0x4000, 7) && of(0x2000, 7) != of(0x2000, 8));
     }
 
     #[test]

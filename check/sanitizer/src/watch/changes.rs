@@ -20,6 +20,9 @@ pub(super) const LATE: u64 = 1_000_000_000;
 /// The accesses that the CPU which changed an entry has made by then, at least: it may have been the emulator that rested.
 pub(super) const LATE_ACCESSES: u64 = 100_000;
 
+/// How many times as much a thread with a program has, whose return is seen: it may change many entries in one call.
+pub(super) const PATIENCE: u64 = 10;
+
 impl Watch {
     /// A CPU has stored to a frame in which stores matter.
     #[cold]
@@ -110,8 +113,9 @@ impl Watch {
         // A thread of the kernel's own has no program to return to.
         let returned = change.thread.and_then(|thread| lock(&self.returned).get(&thread).copied());
         let accesses = self.shared[change.at.cpu].accesses.load(Ordering::Relaxed);
-        let is_late = now.saturating_sub(change.at.time) > LATE
-            && accesses.saturating_sub(change.accesses) > LATE_ACCESSES;
+        let patience = if change.thread.is_some() { PATIENCE } else { 1 };
+        let is_late = now.saturating_sub(change.at.time) > LATE * patience
+            && accesses.saturating_sub(change.accesses) > LATE_ACCESSES * patience;
         is_late || returned.is_some_and(|time| time > change.at.time)
     }
 }

@@ -1,7 +1,7 @@
 use std::cell::Cell;
 use std::path::PathBuf;
 
-use super::changes::{LATE, LATE_ACCESSES};
+use super::changes::{LATE, LATE_ACCESSES, PATIENCE};
 use super::*;
 use crate::arch::aarch64::Aarch64;
 use crate::arch::x86::{Instruction, X86};
@@ -460,6 +460,23 @@ fn once_a_thread_is_back_in_its_program_nobody_has_the_right_that_it_took_away()
             let expected = if back == 7 && !flushed { vec![Kind::LateUse] } else { vec![] };
             assert_eq!(guest.kinds(), expected, "{back} {flushed} {stores} {user}");
         }
+    }
+}
+
+#[test]
+fn a_thread_with_a_program_has_more_time_than_one_without() {
+    for (thread, seconds, expected) in
+        [(0, 1, vec![Kind::LateUse]), (7, 1, vec![]), (7, PATIENCE, vec![Kind::LateUse])]
+    {
+        let mut guest = Guest::new();
+        guest.map(0, 100 << PAGE | WRITABLE);
+        guest.loads(1, 100);
+        THREAD.set(thread);
+        guest.map(0, 0);
+        THREAD.set(0);
+        (0..seconds).for_each(|_| guest.returns());
+        guest.loads(1, 100);
+        assert_eq!(guest.kinds(), expected, "{thread} {seconds}");
     }
 }
 
