@@ -268,13 +268,14 @@ static void zap(void)
 	zaps(&(struct job){ .at = region, .bytes = bytes });
 }
 
+/* Stores, since each page that was read first would be flushed once more. */
 static void begin_zap(void)
 {
 	bytes = 4 << 20;
 	region = map(bytes);
+	begin_process(0, clears, NULL, 1 << 20, -1);
 	begin_process(2, clears, NULL, 1 << 20, -1);
-	begin_process(3, clears, NULL, 1 << 20, -1);
-	begin(1, loads, region, bytes, -1);
+	begin(1, stores, region, 64 * PAGE, -1);
 }
 
 static void begin_zap_few(void)
@@ -289,12 +290,29 @@ static void zap_store(void)
 	zaps_and_stores(&(struct job){ .at = region, .bytes = bytes });
 }
 
+/* Many tables take long; a second thread needs pages of the first. */
+static void zap_tables(void)
+{
+	for (size_t i = 0; i < bytes; i += HUGE)
+		store(region + i, 32 * PAGE);
+	madvise(region, bytes, MADV_DONTNEED);
+}
+
+static void zaps_a_page(struct job *job)
+{
+	static unsigned int seed;
+	char *at = job->at + (rand_r(&seed) % (job->bytes / PAGE)) * PAGE;
+
+	madvise(at, PAGE, MADV_DONTNEED);
+	store(at, PAGE);
+}
+
 static void begin_zap_two(void)
 {
-	bytes = 2 << 20;
+	bytes = 8 * HUGE;
 	region = map(bytes);
-	begin(2, zaps_and_stores, region, bytes, -1);
-	begin(1, loads, region, bytes, -1);
+	begin(2, zaps_a_page, region, 32 * PAGE, -1);
+	begin(1, stores, region, 32 * PAGE, -1);
 }
 
 static void begin_zap_many(void)
@@ -303,7 +321,7 @@ static void begin_zap_many(void)
 	region = map(HUGE);
 	begin(2, zaps_and_stores, region + bytes, bytes, -1);
 	begin(3, zaps_and_stores, region + 2 * bytes, bytes, -1);
-	begin(1, loads, region, 3 * bytes, -1);
+	begin(1, stores, region, 3 * bytes, -1);
 }
 
 static void begin_zap_huge(void)
@@ -358,24 +376,24 @@ static void replace(void)
 	store(region + i, PAGE);
 	check(mmap(region + i, PAGE, RW, MAP_PRIVATE | MAP_FIXED, fd, i) ==
 	      MAP_FAILED, "mmap");
-	load(region + i, PAGE);
 }
 
 /* By the group, since madvise() would keep the mappings as they are. */
 static void reclaims(struct job *job)
 {
-	static const char *const WHAT = "128K swappiness=0";
+	static const char *const WHAT = "32K swappiness=0";
 
 	(void)!write(job->fd, WHAT, strlen(WHAT));
 }
 
 static void begin_reclaim(void)
 {
-	static char page[PAGE];
 	int group;
 
 	mkdir("/tmp/groups", 0700);
-	check(mount("cgroup2", "/tmp/groups", "cgroup2", 0, NULL), "cgroup2");
+	/* An earlier load may have done so. */
+	check(mount("cgroup2", "/tmp/groups", "cgroup2", 0, NULL) &&
+	      errno != EBUSY, "cgroup2");
 	write_to("/tmp/groups/cgroup.subtree_control", "+memory");
 	mkdir("/tmp/groups/load", 0700);
 	write_to("/tmp/groups/load/cgroup.procs", "0");
@@ -383,10 +401,8 @@ static void begin_reclaim(void)
 	check(group < 0, "memory.reclaim");
 	bytes = 128 * PAGE;
 	fd = open("/mnt/load", O_RDWR | O_CREAT | O_TRUNC, 0600);
-	check(fd < 0, "/mnt/load");
-	for (size_t i = 0; i < bytes; i += PAGE)
-		check(write(fd, page, PAGE) != PAGE, "write");
-	check(fsync(fd), "fsync");
+	/* Holes: who faults does not sleep, which would flush. */
+	check(fd < 0 || ftruncate(fd, bytes), "/mnt/load");
 	region = map_at(bytes, HUGE, MAP_PRIVATE, fd);
 	check(madvise(region, bytes, MADV_RANDOM), "MADV_RANDOM");
 	begin(2, reclaims, NULL, 0, group);
@@ -399,14 +415,15 @@ static void protect(void)
 	protects(&(struct job){ .at = region, .bytes = bytes });
 }
 
+/* The pages that move are in the first of many tables. */
 static void begin_protnone(void)
 {
-	bytes = 2 << 20;
+	bytes = 8 << 20;
 	region = map(bytes + HUGE);
 	store(region, bytes + HUGE);
-	begin(2, moves, region, bytes, -1);
+	begin(2, moves, region, 32 * PAGE, -1);
 	begin(3, protects, region + bytes, PAGE, -1);
-	begin(1, stores, region, bytes, -1);
+	begin(1, stores, region, 32 * PAGE, -1);
 }
 
 static void protect_from_stores(void)
@@ -542,25 +559,38 @@ static void begin_unshare(void)
 	begin(1, huge_loads, region, bytes, -1);
 }
 
-/* The kernel's own memory: each terminal has some of vmalloc(). */
-static void opens_terminal(struct job *job)
+/* The kernel's own memory: each thread has a stack of vmalloc(). */
+static void *meets(void *barrier)
 {
+	pthread_barrier_wait(barrier);
+	return NULL;
+}
+
+static void makes_threads(struct job *job)
+{
+	enum { MOST = 32 };
+	pthread_barrier_t barrier;
+	pthread_t threads[MOST];
+
 	(void)job;
-	close(open("/tmp/terminals/ptmx", O_RDWR));
+	/* CPUs keep a few stacks of threads that end. */
+	pthread_barrier_init(&barrier, NULL, MOST);
+	for (int i = 0; i < MOST; i++)
+		check(pthread_create(&threads[i], NULL, meets, &barrier),
+		      "pthread_create");
+	for (int i = 0; i < MOST; i++)
+		pthread_join(threads[i], NULL);
 }
 
-static void open_terminal(void)
+static void make_threads(void)
 {
-	opens_terminal(NULL);
+	makes_threads(NULL);
 }
 
-static void begin_terminals(void)
+static void begin_threads(void)
 {
-	mkdir("/tmp/terminals", 0700);
-	check(mount("devpts", "/tmp/terminals", "devpts", 0, "ptmxmode=600"),
-	      "devpts");
 	for (int cpu = 1; cpu < 4; cpu++)
-		begin_process(cpu, opens_terminal, NULL, 0, -1);
+		begin_process(cpu, makes_threads, NULL, 0, -1);
 }
 
 static void fork_child(void)
@@ -677,12 +707,13 @@ static const struct {
 } LOADS[] = {
 	{ "zap", begin_zap, zap },
 	{ "zap_few", begin_zap_few, zap },
-	{ "zap_two", begin_zap_two, zap_store },
+	{ "zap_two", begin_zap_two, zap_tables },
 	{ "zap_many", begin_zap_many, zap_store },
 	{ "zap_huge", begin_zap_huge, zap },
 	{ "mremap", begin_mremap, swap_places },
 	{ "mremap_huge", begin_mremap_huge, swap_places },
-	{ "reclaim", begin_reclaim, replace },
+	{ "reclaim", begin_reclaim, wait_for_alarm },
+	{ "reclaim_replace", begin_reclaim, replace },
 	{ "protnone", begin_protnone, protect },
 	{ "mprotect", begin_mprotect, protect_from_stores },
 	{ "migrate", begin_migrate, move },
@@ -691,7 +722,7 @@ static const struct {
 	{ "collapse", begin_collapse, collapse },
 	{ "promote", begin_promote, promote },
 	{ "unshare", begin_unshare, unshare_table },
-	{ "terminals", begin_terminals, open_terminal },
+	{ "threads", begin_threads, make_threads },
 	{ "fork", begin_fork, fork_child },
 	{ "soft_dirty", begin_soft_dirty, clear_soft_dirty },
 	{ "ksm", begin_ksm, wait_for_alarm },
