@@ -350,9 +350,10 @@ static void begin_mremap(void)
 	second = map(bytes + HUGE) + PAGE;
 	region = map_at(bytes, HUGE, MAP_SHARED, fd);
 	store(region, bytes);
-	begin_process(2, punches, NULL, bytes, fd);
-	begin(1, loads, region, bytes, -1);
-	begin(3, loads, second, bytes, -1);
+	/* The first pages, which have long moved when the last have. */
+	begin_process(2, punches, NULL, 32 * PAGE, fd);
+	begin(1, loads, region, 32 * PAGE, -1);
+	begin(3, loads, second, 32 * PAGE, -1);
 }
 
 static void begin_mremap_huge(void)
@@ -399,7 +400,7 @@ static void begin_reclaim(void)
 	write_to("/tmp/groups/load/cgroup.procs", "0");
 	group = open("/tmp/groups/load/memory.reclaim", O_WRONLY);
 	check(group < 0, "memory.reclaim");
-	bytes = 128 * PAGE;
+	bytes = 16 * PAGE;
 	fd = open("/mnt/load", O_RDWR | O_CREAT | O_TRUNC, 0600);
 	/* Holes: who faults does not sleep, which would flush. */
 	check(fd < 0 || ftruncate(fd, bytes), "/mnt/load");
@@ -415,15 +416,15 @@ static void protect(void)
 	protects(&(struct job){ .at = region, .bytes = bytes });
 }
 
-/* The pages that move are in the first of many tables. */
+/* The pages that move are in the first of many tables, which take long. */
 static void begin_protnone(void)
 {
-	bytes = 8 << 20;
+	bytes = 16 * HUGE;
 	region = map(bytes + HUGE);
 	store(region, bytes + HUGE);
-	begin(2, moves, region, 32 * PAGE, -1);
+	begin(2, moves, region, 2 * PAGE, -1);
 	begin(3, protects, region + bytes, PAGE, -1);
-	begin(1, stores, region, 32 * PAGE, -1);
+	begin(1, stores, region, 2 * PAGE, -1);
 }
 
 static void protect_from_stores(void)
