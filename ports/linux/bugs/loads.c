@@ -219,18 +219,6 @@ static void moves(struct job *job)
 	}
 }
 
-static void protects(struct job *job)
-{
-	mprotect(job->at, job->bytes, PROT_NONE);
-	mprotect(job->at, job->bytes, RW);
-}
-
-static void protects_from_stores(struct job *job)
-{
-	mprotect(job->at, job->bytes, PROT_READ);
-	mprotect(job->at, job->bytes, RW);
-}
-
 static int file(size_t bytes)
 {
 	int fd = memfd_create("load", 0);
@@ -413,23 +401,25 @@ static void begin_reclaim(void)
 
 static void protect(void)
 {
-	protects(&(struct job){ .at = region, .bytes = bytes });
+	mprotect(region, bytes, PROT_NONE);
+	mprotect(region, bytes, RW);
 }
 
 /* The pages that move are in the first of many tables, which take long. */
 static void begin_protnone(void)
 {
 	bytes = 16 * HUGE;
-	region = map(bytes + HUGE);
-	store(region, bytes + HUGE);
+	region = map(bytes);
+	store(region, bytes);
 	begin(2, moves, region, 2 * PAGE, -1);
-	begin(3, protects, region + bytes, PAGE, -1);
+	begin(3, zaps_and_stores, map(PAGE), PAGE, -1);
 	begin(1, stores, region, 2 * PAGE, -1);
 }
 
 static void protect_from_stores(void)
 {
-	protects_from_stores(&(struct job){ .at = region, .bytes = bytes });
+	mprotect(region, bytes, PROT_READ);
+	mprotect(region, bytes, RW);
 }
 
 static void begin_mprotect(void)
