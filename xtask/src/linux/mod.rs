@@ -83,7 +83,7 @@ pub(crate) enum Options {
     /// Brings historic bugs of TLB flushes back, and tries whether the sanitizer finds them; needs QEMU 9.2.
     Sanitize {
         /// The seconds of a load, at most.
-        #[arg(long, default_value_t = 600, value_parser = value_parser!(u32).range(1..=86_400))]
+        #[arg(long, default_value_t = 120, value_parser = value_parser!(u32).range(1..=86_400))]
         seconds: u32,
         /// The bugs [default: all].
         #[arg(value_parser = one_of(&Bug::ALL, |bug| bug.name))]
