@@ -29,18 +29,36 @@ const TIERS: &[&str] = &[
     "hmat-lb,initiator=0,target=1,hierarchy=memory,data-type=access-bandwidth,bandwidth=2G",
 ];
 
+/// The nodes of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nodes {
+    /// One, whose memory is one piece of QEMU's, as the sanitizer's plugin wants it.
+    One,
+    /// Two alike.
+    Alike,
+    /// A fast one with all CPUs, and a slow one.
+    Tiers,
+}
+
 /// QEMU with so many mebibytes of memory, and with disks, of which the first is /dev/vda.
-pub(crate) fn qemu<D: AsRef<Path>>(memory: u32, tiers: bool, disks: impl IntoIterator<Item = D>) -> Command {
+pub(crate) fn qemu<D: AsRef<Path>>(memory: u32, nodes: Nodes, disks: impl IntoIterator<Item = D>) -> Command {
     let mut qemu = Command::new(QEMU);
     qemu.args(["-m", &memory.to_string()]).args(MACHINE.split(' '));
-    for node in ["near", "far"] {
-        qemu.args(["-object", &format!("memory-backend-ram,id={node},size={}M", memory / 2)]);
+    if nodes != Nodes::One {
+        for node in ["near", "far"] {
+            qemu.args(["-object", &format!("memory-backend-ram,id={node},size={}M", memory / 2)]);
+        }
     }
-    if tiers {
+    if nodes == Nodes::Tiers {
         qemu.args(["-machine", "hmat=on"]);
     }
-    for node in if tiers { TIERS } else { ALIKE } {
-        qemu.args(["-numa", node]);
+    let parts = match nodes {
+        Nodes::One => &[],
+        Nodes::Alike => ALIKE,
+        Nodes::Tiers => TIERS,
+    };
+    for part in parts {
+        qemu.args(["-numa", part]);
     }
     for disk in disks {
         let disk = disk.as_ref().display();

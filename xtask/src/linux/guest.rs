@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{source, Kernel, KERNELS};
+use super::{source, Kernel, BUGS, KERNELS};
 use crate::failure::{self, ensure, Failure};
-use crate::guests;
+use crate::guests::{self, Nodes};
 use crate::one_of;
 use crate::workspace::Workspace;
 
@@ -16,6 +16,9 @@ const MEMORY: u32 = 512;
 /// swap, for a command that wants it.
 const DISKS: [(&str, u64); 3] =
     [("pages.disk", 2 << 30), ("files.disk", 256 << 20), ("swap.disk", 256 << 20)];
+
+/// The programs in C, each with its source below `ports/linux`.
+const PROGRAMS: [(&str, &str); 2] = [("lazy_unmap", "selftest/lazy_unmap.c"), ("bug_loads", "bugs/loads.c")];
 
 /// So often a guest is booted that does not come to its command.
 const BOOTS: u32 = 5;
@@ -72,12 +75,17 @@ impl<'a> Guest<'a> {
         guests::copy(busybox, &root.join("bin/busybox"))?;
         let programs = guests::build(workspace, "--quiet --package ceasefire-linux --example guest_loads")?;
         guests::copy(&programs.join("examples/guest_loads"), &root.join("bin/guest_loads"))?;
-        let mut compile = Command::new("cc");
-        compile.args("-O2 -Wall -Werror -static -pthread -o".split(' ')).arg(root.join("bin/lazy_unmap"));
-        failure::run(compile.arg(workspace.root.join("ports/linux/selftest/lazy_unmap.c")))?;
+        for (program, source) in PROGRAMS {
+            let mut compile = Command::new("cc");
+            compile
+                .args("-O2 -Wall -Werror -static -pthread -o".split(' '))
+                .arg(root.join("bin").join(program));
+            failure::run(compile.arg(workspace.root.join("ports/linux").join(source)))?;
+        }
         guests::program(&root.join("init"), include_str!("init"))?;
         guests::program(&root.join("bin/guards"), include_str!("guards.sh"))?;
         guests::program(&root.join("bin/suites"), include_str!("suites.sh"))?;
+        guests::program(&root.join("bin/bug"), include_str!("bug.sh"))?;
         guests::pack(&root, busybox, &folder.join("root.cpio"))?;
         for (name, bytes) in DISKS {
             guests::disk(&folder.join(name), bytes)?;
@@ -91,20 +99,32 @@ impl<'a> Guest<'a> {
         Ok(Self { workspace, folder })
     }
 
-    /// Boots a kernel, runs the command and returns what it printed.
-    pub(super) fn run(&self, boot: &Boot) -> Result<String, Failure> {
+    /// QEMU, as it boots a kernel and runs the command.
+    pub(super) fn command(&self, boot: &Boot) -> Result<Command, Failure> {
         let Boot { kernel, tiers, parameters, command } = boot;
         let image = source::image(self.workspace, *kernel)?;
-        let lazy = if kernel.options.is_empty() { "" } else { " sysctl.vm.lazy_unmap=1" };
+        let lazy = if kernel.is_lazy() { " sysctl.vm.lazy_unmap=1" } else { "" };
         let demotion = if *tiers { " demotion=1" } else { "" };
         // The command travels as one variable of the first program's environment: no space may stand in it.
         let append = format!(
             "console=ttyS0 quiet panic=-1 transparent_hugepage=never{lazy}{demotion} {parameters} run={}",
             command.join(" ").replace(' ', ",")
         );
-        let mut qemu = guests::qemu(MEMORY, *tiers, DISKS.map(|(name, _)| self.folder.join(name)));
+        let nodes = match (*kernel, *tiers) {
+            (_, true) => Nodes::Tiers,
+            // The kernel makes two of it.
+            (BUGS, _) => Nodes::One,
+            _ => Nodes::Alike,
+        };
+        let mut qemu = guests::qemu(MEMORY, nodes, DISKS.map(|(name, _)| self.folder.join(name)));
         qemu.arg("-kernel").arg(image).arg("-initrd").arg(self.folder.join("root.cpio"));
         qemu.args(["-append", &append]).stdin(Stdio::null());
+        Ok(qemu)
+    }
+
+    /// Boots a kernel, runs the command and returns what it printed.
+    pub(super) fn run(&self, boot: &Boot) -> Result<String, Failure> {
+        let mut qemu = self.command(boot)?;
         let text = begun(&mut qemu)?;
         let output = text.split_once(BEGINS).and_then(|(_, rest)| rest.split_once(ENDS));
         let end = || format!("the guest did not end; its last lines:\n{}", failure::last_lines(&text, 40));

@@ -2,10 +2,12 @@
 //!
 //! `source` fetches Debian's sources of Linux, applies the series to a second copy, and builds kernels. `guest` boots one and runs a program in it. `compare` boots stock and lazy in turn and counts.
 //! `guards` runs the selftest, with each guard of the series taken away in turn. `suites` runs the tests of others.
+//! `sanitize` brings historic bugs back and looks whether the sanitizer finds them.
 
 mod compare;
 mod guards;
 mod guest;
+mod sanitize;
 pub(crate) mod source;
 mod suites;
 
@@ -16,6 +18,7 @@ use crate::one_of;
 use crate::workspace::Workspace;
 use compare::Load;
 use guest::{Boot, Guest};
+use sanitize::Bug;
 
 /// The version of Linux that the series is for.
 const VERSION: &str = "7.2";
@@ -36,10 +39,22 @@ const OFF: Kernel = Kernel { name: "off", options: "" };
 const LAZY: Kernel = Kernel { name: "lazy", options: "CONFIG_LAZY_UNMAP=y\n" };
 /// The same, and the kernel checks itself.
 const DEBUG: Kernel = Kernel { name: "debug", options: "CONFIG_LAZY_UNMAP=y\nCONFIG_DEBUG_LAZY_UNMAP=y\n" };
+/// With the bugs of ports/linux/bugs, and what their loads need beyond the stock kernel.
+const BUGS: Kernel = Kernel {
+    name: "bugs",
+    options: "CONFIG_NUMA_EMU=y\nCONFIG_HUGETLBFS=y\nCONFIG_CHECKPOINT_RESTORE=y\nCONFIG_MEM_SOFT_DIRTY=y\n",
+};
 
-const KERNELS: &[Kernel] = &[STOCK, OFF, LAZY, DEBUG];
+const KERNELS: &[Kernel] = &[STOCK, OFF, LAZY, DEBUG, BUGS];
 /// Those of which one must do as well as the other.
 const COMPARED: [Kernel; 2] = [STOCK, LAZY];
+
+impl Kernel {
+    /// Whether it has lazy unmap.
+    fn is_lazy(self) -> bool {
+        self.options.contains("CONFIG_LAZY_UNMAP=y")
+    }
+}
 
 /// What is to be done.
 #[derive(Debug, clap::Subcommand)]
@@ -65,6 +80,15 @@ pub(crate) enum Options {
         #[arg(value_parser = one_of(&Load::ALL, |load| load.name))]
         loads: Vec<Load>,
     },
+    /// Brings historic bugs of TLB flushes back, and tries whether the sanitizer finds them; needs QEMU 9.2.
+    Sanitize {
+        /// The seconds of a load, at most.
+        #[arg(long, default_value_t = 120, value_parser = value_parser!(u32).range(1..=86_400))]
+        seconds: u32,
+        /// The bugs [default: all].
+        #[arg(value_parser = one_of(&Bug::ALL, |bug| bug.name))]
+        bugs: Vec<Bug>,
+    },
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
@@ -81,6 +105,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Options::Suites => suites::run(&workspace),
         Options::Compare { boots, loads } => {
             compare::run(&workspace, *boots, if loads.is_empty() { &Load::ALL } else { loads })
+        }
+        Options::Sanitize { seconds, bugs } => {
+            sanitize::run(&workspace, *seconds, if bugs.is_empty() { &Bug::ALL } else { bugs })
         }
     }
 }

@@ -1,19 +1,19 @@
-//! Linux's sources: two copies, one of them with the series, of which all kernels but `stock` are made, from one
-//! configuration.
+//! Linux's sources: three copies, one of them with the series, of which all kernels but `stock` and `bugs` are made, and one
+//! with bugs; from one configuration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use super::{Kernel, LAZY, STOCK, VERSION};
+use super::{Kernel, BUGS, LAZY, STOCK, VERSION};
 use crate::failure::{self, ensure, At as _, Failure};
 use crate::guests;
 use crate::workspace::Workspace;
 
 /// The folder of a kernel's sources.
 fn folder(workspace: &Workspace, kernel: Kernel) -> PathBuf {
-    let copy = if kernel == STOCK { STOCK } else { LAZY };
+    let copy = if [STOCK, BUGS].contains(&kernel) { kernel } else { LAZY };
     workspace.target.join("linux").join(copy.name).join("source")
 }
 
@@ -27,14 +27,19 @@ pub(super) fn fetched(workspace: &Workspace, kernel: Kernel) -> Result<PathBuf, 
 
 /// The patches of the series, in their order.
 pub(super) fn series(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
-    let folder = workspace.root.join("ports/linux/series");
+    patches(workspace, "series")
+}
+
+/// The patches of a folder below `ports/linux`, in their order.
+pub(super) fn patches(workspace: &Workspace, folder: &str) -> Result<Vec<PathBuf>, Failure> {
+    let folder = workspace.root.join("ports/linux").join(folder);
     let mut patches = guests::files(&folder)?;
     patches.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
     patches.sort();
     Ok(patches)
 }
 
-/// Fetches the sources and applies the series to one copy of them. What an earlier call left is replaced.
+/// Fetches the sources, and applies the series to one copy of them and the bugs to another. What an earlier call left is replaced.
 pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
     let package = format!("linux-source-{VERSION}");
     let known =
@@ -44,7 +49,7 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
     let _ = fs::remove_dir_all(&unpacked);
     guests::unpack(&[package], &unpacked)?;
     let archive = guests::file(&unpacked, "*/linux-source-*.tar.xz")?;
-    for kernel in [STOCK, LAZY] {
+    for kernel in [STOCK, LAZY, BUGS] {
         let folder = folder(workspace, kernel);
         let _ = fs::remove_dir_all(&folder);
         guests::make(&folder)?;
@@ -52,26 +57,34 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
         failure::run(tar.arg("xf").arg(&archive).args(["--strip-components", "1", "-C"]).arg(&folder))?;
     }
     let lazy = folder(workspace, LAZY);
-    apply(&series(workspace)?, &lazy, &lazy)
+    apply(&series(workspace)?, &lazy, &lazy)?;
+    fit(&patches(workspace, "bugs")?, &folder(workspace, BUGS))
 }
 
-/// Applies the series to copies of the files that it changes, if [`fetch`] has brought them. Returns whether it has.
+/// Applies the patches to copies of the files that they change, if [`fetch`] has brought them. Returns whether it has.
 pub(crate) fn check(workspace: &Workspace) -> Result<bool, Failure> {
     let Ok(source) = fetched(workspace, STOCK) else { return Ok(false) };
+    let (series, bugs) = (series(workspace)?, patches(workspace, "bugs")?);
+    apply(&series, &copies(workspace, &source, &series)?, &source)?;
+    fit(&bugs, &copies(workspace, &source, &bugs)?)?;
+    Ok(true)
+}
+
+/// Copies of the files that patches change, in a folder.
+fn copies(workspace: &Workspace, source: &Path, patches: &[PathBuf]) -> Result<PathBuf, Failure> {
     let copies = workspace.target.join("linux/check");
     let _ = fs::remove_dir_all(&copies);
-    let patches = series(workspace)?;
-    for patch in &patches {
+    for patch in patches {
         for file in changed(&fs::read_to_string(patch).at(patch)?) {
             let (from, to) = (source.join(file), copies.join(file));
-            // Other files are added by the series.
+            // Other files are added by the patches.
             if from.is_file() && !to.is_file() {
                 guests::make(to.parent().unwrap_or(&copies))?;
                 guests::copy(&from, &to)?;
             }
         }
     }
-    apply(&patches, &copies, &source).map(|()| true)
+    Ok(copies)
 }
 
 /// The files that exist before a patch, and that it changes.
@@ -79,12 +92,19 @@ fn changed(patch: &str) -> impl Iterator<Item = &str> {
     patch.lines().filter_map(|line| line.strip_prefix("--- a/"))
 }
 
-/// Applies the series to `files`. Each patch must fit without a shift, and satisfy the check of style of the `source`.
-fn apply(patches: &[PathBuf], files: &Path, source: &Path) -> Result<(), Failure> {
-    for patch in patches {
+/// Applies patches to `files`. Each must fit without a shift.
+fn fit(patches: &[PathBuf], files: &Path) -> Result<(), Failure> {
+    patches.iter().try_for_each(|patch| {
         let mut apply = Command::new("patch");
         apply.args(["-p1", "--fuzz=0", "--no-backup-if-mismatch", "--input"]).arg(patch).current_dir(files);
-        failure::run(&mut apply)?;
+        failure::run(&mut apply)
+    })
+}
+
+/// Applies the series to `files`. Each patch must fit, and satisfy the check of style of the `source`.
+fn apply(patches: &[PathBuf], files: &Path, source: &Path) -> Result<(), Failure> {
+    fit(patches, files)?;
+    for patch in patches {
         let mut check = Command::new("scripts/checkpatch.pl");
         // The series has no sign-off and no entry in MAINTAINERS: both are for the person that posts it.
         check.args(["--no-tree", "--no-signoff", "--terse", "--ignore", "FILE_PATH_CHANGES"]).arg(patch);
