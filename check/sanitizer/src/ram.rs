@@ -197,7 +197,7 @@ mod tests {
                 assert_eq!(ram.load(first + 8 * index), None);
                 // SAFETY: the word is in the vector, which nobody reads otherwise.
                 unsafe {
-                    (*((from + 8 * index) as *const AtomicU64)).store(first + index, Ordering::Relaxed)
+                    (*((from + 8 * index) as *const AtomicU64)).store(first + index, Ordering::Relaxed);
                 };
                 ram.learn(first + 8 * index, first + index);
             }

@@ -117,7 +117,6 @@ mod tests {
         fn register(&self, index: usize) -> u64 {
             match X86::REGISTERS[index] {
                 "cr0" => 1 << 31,
-                "cr3" => 0,
                 "cr4" => 1 << 5,
                 "efer" => 1 << 10,
                 "rsp" => 0x5fd0,

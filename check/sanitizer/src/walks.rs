@@ -52,7 +52,9 @@ mod tests {
     #[test]
     fn tables_are_dropped_by_addresses_that_they_translate() {
         let mut walk = Walk::new(3, 12);
-        [0x1000, 0x2008, 0x3010].into_iter().for_each(|entry| walk.reads(entry));
+        for entry in [0x1000, 0x2008, 0x3010] {
+            walk.reads(entry);
+        }
         let page =
             |address| Invalidation { asid: Some(1), range: Some((address, 1)), ..Invalidation::EVERYTHING };
         for (what, expected) in [
