@@ -51,7 +51,7 @@ pub(super) fn read(presets: &[Preset], files: &[impl AsRef<Path>]) -> Result<Vec
 /// Reads rules. An error is one line.
 fn parse(text: &str) -> Result<Vec<Rule>, String> {
     let file: File = toml::from_str(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+        let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
         format!("line {line}: {}", error.message())
     })?;
     let is_broad = |rule: &&Rule| rule.changed.is_empty() && rule.used.is_empty();
