@@ -9,6 +9,7 @@ use crate::common::command;
 
 /// What the plugin writes of a CPU that may still have an older frame.
 const FIND: &str = r#"{"find":{"kind":"stale-use","used":{"cpu":1,"time":5000000,"instruction":4198400},"address":8192,"store":false,"frame":17,"other":16,"cached":{"cpu":1,"time":1000000,"instruction":4198404},"changed":{"place":{"cpu":0,"time":3000000,"instruction":18446744071578845440,"callers":[18446744071578849344]},"before":65543,"after":0},"given":null,"dropped":null}}"#;
+const BEGUN: &str = "{\"begin\":{\"target\":\"x86_64\",\"cpus\":2}}\n";
 const END: &str = r#"{"end":{"finds":3,"written":1,"accesses":1234567,"looks":89,"tables":5,"invalidations":7,"unread":11,"windows":[],"uses":[3]}}"#;
 const CLEAN: &str = r#"{"end":{"finds":0,"written":0,"accesses":1234567,"looks":89,"tables":5,"invalidations":7,"unread":11,"windows":[{"count":2,"sum":3000000,"longest":2500000,"changed":{"cpu":0,"time":3,"instruction":4096,"callers":[8192]},"given":1}],"uses":[]}}"#;
 
@@ -57,8 +58,7 @@ fn texts(output: &Output) -> (Option<i32>, String, String) {
 
 #[test]
 fn a_find_is_shown_with_its_places_and_functions() {
-    let emulator =
-        Emulator::new(NEW, &["{\"begin\":{\"target\":\"x86_64\",\"cpus\":2}}\n", FIND, "\n", END, "\n"], 0);
+    let emulator = Emulator::new(NEW, &[BEGUN, FIND, "\n", END, "\n"], 0);
     fs::write(
         emulator.path("map"),
         "ffffffff81000000 T unmap\nffffffff81001000 t zap.part.0\nffffffff81002000 T last\n",
@@ -73,9 +73,9 @@ fn a_find_is_shown_with_its_places_and_functions() {
     for part in [
         "1. stale use (R7): CPU 1 loaded from 0x2000, frame 0x11, and might have used frame 0x10 instead",
         "; 3 alike\n",
-        "        -4.000 ms  CPU 1   used first       0x401004\n",
-        "        -2.000 ms  CPU 0   changed          0xffffffff81000100 (unmap+0x100), from 0x10007 to 0x0\n",
-        " by zap.part.0+0x40\n        +0.000 ms  CPU 1   used             0x401000\n",
+        "        -4.000 ms  CPU 1   used first         0x401004\n",
+        "        -2.000 ms  CPU 0   changed            0xffffffff81000100 (unmap+0x100), from 0x10007 to 0x0\n",
+        " by zap.part.0+0x40\n        +0.000 ms  CPU 1   used               0x401000\n",
         "CPU 1 has flushed nothing before.",
         "1 find in 3 uses: 1.235M accesses were compared",
     ] {
@@ -89,7 +89,7 @@ fn a_find_is_shown_with_its_places_and_functions() {
 
 #[test]
 fn what_a_rule_names_is_left_out_and_counted() {
-    let emulator = Emulator::new(NEW, &[FIND, "\n", END, "\n"], 0);
+    let emulator = Emulator::new(NEW, &[BEGUN, FIND, "\n", END, "\n"], 0);
     let path = |name: &str| emulator.path(name).to_str().expect("UTF-8").to_owned();
     fs::write(path("map"), "ffffffff81000000 T unmap\nffffffff81001000 t zap.part.0\n").expect("a file");
     let rule = |kind: &str, function: &str| {
@@ -118,7 +118,7 @@ fn what_a_rule_names_is_left_out_and_counted() {
 
 #[test]
 fn no_find_is_said_so() {
-    let (code, out, error) = texts(&Emulator::new(NEW, &[CLEAN, "\n"], 0).run(&[]));
+    let (code, out, error) = texts(&Emulator::new(NEW, &[BEGUN, CLEAN, "\n"], 0).run(&[]));
     assert_eq!((code, error.as_str()), (Some(0), ""));
     assert!(out.starts_with("No flush was missing: 1.235M accesses were compared"), "{out}");
     assert!(
@@ -131,13 +131,30 @@ fn no_find_is_said_so() {
 }
 
 #[test]
+fn a_run_in_which_nothing_was_compared_or_the_emulator_failed_is_no_clean_one() {
+    let idle = CLEAN.replace("\"looks\":89", "\"looks\":0");
+    for (report, status, part) in [(idle.as_str(), 0, "nothing was compared"), (CLEAN, 3, "exit status: 3")] {
+        let (code, _, error) = texts(&Emulator::new(NEW, &[BEGUN, report, "\n"], status).run(&[]));
+        assert!(code == Some(2) && error.contains(part) && error.lines().count() == 1, "{error}");
+    }
+}
+
+#[test]
+fn symbols_of_another_kernel_are_noticed() {
+    let emulator = Emulator::new(NEW, &[BEGUN, CLEAN, "\n"], 0);
+    let map = emulator.path("map");
+    fs::write(&map, "ffffffff81000000 T unmap\n").expect("a file");
+    let (code, out, _) = texts(&emulator.run(&["--kernel", map.to_str().expect("UTF-8")]));
+    assert!(code == Some(0) && out.contains("None of these addresses is in a function of --kernel"), "{out}");
+}
+
+#[test]
 fn a_report_that_is_cut_off_is_no_clean_one() {
-    let begun = "{\"begin\":{\"target\":\"x86_64\",\"cpus\":2}}\n";
-    let (code, out, error) = texts(&Emulator::new(NEW, &[begun, &CLEAN[..40]], 7).run(&[]));
+    let (code, out, error) = texts(&Emulator::new(NEW, &[BEGUN, &CLEAN[..40]], 7).run(&[]));
     assert_eq!((code, out.as_str()), (Some(2), "The report ends in the middle: QEMU was ended.\n"));
-    assert!(error.ends_with("exit status: 7 before the report was whole\n"), "{error}");
+    assert!(error.ends_with("ended (exit status: 7) before the report was whole\n"), "{error}");
     // What was found before the end counts.
-    let (code, out, _) = texts(&Emulator::new(NEW, &[begun, FIND, "\n"], 7).run(&[]));
+    let (code, out, _) = texts(&Emulator::new(NEW, &[BEGUN, FIND, "\n"], 7).run(&[]));
     assert!(code == Some(1) && out.contains("loaded from"), "{out}");
 }
 
@@ -157,11 +174,14 @@ fn an_unfit_emulator_is_refused_in_one_line() {
     refused(emulator.run(&["--kernel", "/nowhere"]), "/nowhere: No such file");
     refused(emulator.run(&["-o", "/nowhere/report"]), "/nowhere/report");
     refused(emulator.run(&["--html", "/nowhere/page"]), "/nowhere/page");
+    refused(emulator.run(&["-o", "/dev/null"]), "/dev/null: the report must be a file");
+    refused(Emulator::new(NEW, &[], 1).run(&[]), "ended (exit status: 1) before the plugin began");
     refused(emulator.run(&["--preset", "linux"]), "--kernel");
     let map = emulator.path("map");
     fs::write(&map, "ffffffff81000000 T unmap\n").expect("a file");
     let map = map.to_str().expect("UTF-8");
     refused(emulator.run(&["--kernel", map, "--suppress", "/nowhere"]), "/nowhere: No such file");
+    refused(emulator.run(&["--kernel", map, "-o", map]), "--output and --kernel name the same file");
     refused(emulator.run(&["--kernel", map, "--suppress", map]), "map: line 1: ");
     fs::remove_file(emulator.path("plugin.so")).expect("its own file");
     refused(emulator.run(&[]), "the plugin is not there");

@@ -48,6 +48,9 @@ pub struct Changed {
     pub before: u64,
     /// Its bits afterwards.
     pub after: u64,
+    /// Its bits led to another frame than the one that was used: an earlier change had taken that away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
 }
 
 /// A find.
@@ -144,7 +147,10 @@ pub enum Line {
 /// The most finds that are written.
 const WRITTEN: usize = 10_000;
 
-/// What alike finds have in common: the kind, the code that changed the entry and its callers, and the code of the kernel
+/// The callers by which finds are told apart.
+const TOLD_APART: usize = 3;
+
+/// What alike finds have in common: the kind, the code that changed the entry and its next callers, and the code of the kernel
 /// that used it. Programs are not told apart.
 type Alike = (Kind, Option<(u64, Vec<u64>)>, Option<u64>);
 
@@ -192,7 +198,8 @@ impl Report {
         self.finds += 1;
         let change = find.changed.as_ref().map(|changed| {
             let Place { instruction, callers, .. } = &changed.place;
-            (*instruction, callers.clone())
+            // Further ones are often left on the stack by other calls.
+            (*instruction, callers.iter().copied().take(TOLD_APART).collect())
         });
         let user = Some(find.used.instruction).filter(|&instruction| is_of_kernel(instruction));
         let alike = (find.kind, change, user);

@@ -23,11 +23,11 @@ pub(crate) fn of(command: &str, judged: &Judged, symbols: &Symbols) -> String {
                 (compact(end.accesses as f64)) " accesses were compared, " (compact(end.looks as f64))
                 " of them with the page tables, of which " (compact(end.tables as f64)) " were followed. "
                 (compact(end.invalidations as f64)) " instructions dropped translations. "
-                (compact(end.unread as f64)) " accesses were not: before paging, in modes that are not known, to devices or memory that was not found."
+                (compact(end.unread as f64)) " accesses were not compared: before paging, in modes that are not known, to devices or memory that was not found."
             },
             None => div.alarm { p { "The report ends in the middle: QEMU was ended." } },
         }
-        @if judged.finds.is_empty() { p { "No flush was missing." } }
+        @if judged.finds.is_empty() && judged.end.is_some() { p { "No flush was missing." } }
     };
     let main = html! {
         @for (number, (find, uses)) in judged.finds.iter().enumerate() {
@@ -62,7 +62,7 @@ fn shown(number: usize, find: &Find, uses: Option<u64>, symbols: &Symbols) -> Ma
                 th scope="row" { (milliseconds(event.place, &find.used)) }
                 @for cpu in &cpus { td.word {
                     @if *cpu == event.place.cpu {
-                        b { (event.what) } @if !event.more.is_empty() { " " (event.more) }
+                        b { (event.what) } @if !event.more.is_empty() { " " (event.more) } br;
                         (code(event.place, symbols))
                     }
                 } }
@@ -76,7 +76,7 @@ fn shown(number: usize, find: &Find, uses: Option<u64>, symbols: &Symbols) -> Ma
 /// The functions of a place, newest first.
 fn code(place: &Place, symbols: &Symbols) -> Markup {
     html! {
-        br; code { (named(symbols, place.instruction)) }
+        code { (named(symbols, place.instruction)) }
         @for caller in &place.callers { br; code.quiet { "by " (short(symbols, *caller)) } }
     }
 }

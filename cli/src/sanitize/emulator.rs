@@ -6,6 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+use rustix::process::{kill_process, Pid, Signal};
+
 use crate::failure::Failure;
 
 /// The file that cargo makes of the plugin.
@@ -71,6 +73,9 @@ impl<'a> Emulator<'a> {
     /// Runs it until it ends. The report is written to `report` meanwhile. `code` is the first and the last address of the
     /// kernel's functions.
     pub(super) fn run(&self, report: &Path, code: Option<(u64, u64)>) -> Result<ExitStatus, Failure> {
+        if report.metadata().is_ok_and(|found| !found.is_file()) {
+            return Err(Failure::Input(format!("{}: the report must be a file", report.display())));
+        }
         // Now, and not in the emulator, which could say no more than that the plugin failed.
         std::fs::File::create(report).map_err(|error| Failure::writing(report.display(), &error))?;
         let report =
@@ -83,11 +88,15 @@ impl<'a> Emulator<'a> {
             // The last function has an end, which no symbol tells.
             plugin.push(format!(",code={first:x}+{:x}", (last - first).saturating_add(FUNCTION)));
         }
-        // A terminal's Ctrl-C ends the emulator too. What it found is shown then.
-        let _ = ctrlc::set_handler(|| ());
         let mut command = Command::new(self.program);
         command.arg("-plugin").arg(plugin).args(self.arguments);
-        command.status().map_err(|error| self.cannot_run(&error))
+        let mut child = command.spawn().map_err(|error| self.cannot_run(&error))?;
+        let emulator = Pid::from_child(&child);
+        // Whoever ends this program ends the emulator, and what that has found is shown then.
+        let _ = ctrlc::set_handler(move || {
+            let _ = kill_process(emulator, Signal::TERM);
+        });
+        child.wait().map_err(|error| self.cannot_run(&error))
     }
 
     fn cannot_run(&self, error: &io::Error) -> Failure {

@@ -70,7 +70,7 @@ pub(crate) fn events(find: &Find) -> Vec<Event<'_>> {
     }
     events.extend(find.written.as_ref().map(|place| event("new one written", place)));
     events.extend(find.given.as_ref().map(|place| event("overwritten", place)));
-    events.extend(find.dropped.as_ref().map(|place| event("flushed last", place)));
+    events.extend(find.dropped.as_ref().map(|place| event("last flush of any", place)));
     let used = match (is_table, find.faulted) {
         (true, _) => "flushed",
         (_, true) => "faulted",
@@ -112,7 +112,7 @@ mod tests {
         let all: Vec<_> =
             events.iter().map(|event| (event.what, milliseconds(event.place, &find.used))).collect();
         let expected = [
-            ("flushed last", "-5.000"),
+            ("last flush of any", "-5.000"),
             ("used first", "-4.000"),
             ("overwritten", "-1.000"),
             ("used", "+0.000"),

@@ -29,6 +29,8 @@ use crate::stdout::print;
 #[derive(Debug, Default)]
 struct Report {
     finds: Vec<Find>,
+    /// The plugin has begun.
+    is_begun: bool,
     /// `None`: the emulator was ended before it could be written.
     end: Option<Summary>,
 }
@@ -46,7 +48,13 @@ pub(crate) struct Judged {
 pub(crate) fn run(arguments: &SanitizeArguments) -> Done {
     let SanitizeArguments { kernel, preset, suppress, output, html, plugin, command } = arguments;
     is_file("--html", html.as_deref())?;
-    distinct([("--output", output.as_deref()), ("--html", html.as_deref())])?;
+    let (of_output, of_html) = (("--output", output.as_deref()), ("--html", html.as_deref()));
+    distinct([of_output, of_html, ("--kernel", kernel.as_deref())])?;
+    distinct(
+        [of_output, of_html]
+            .into_iter()
+            .chain(suppress.iter().map(|path| ("--suppress", Some(path.as_path())))),
+    )?;
     let symbols = kernel.as_deref().map(symbols::read).transpose()?.unwrap_or_default();
     let rules = suppress::read(preset, suppress)?;
     let page = html.as_deref().map(Place::check).transpose()?;
@@ -60,6 +68,9 @@ pub(crate) fn run(arguments: &SanitizeArguments) -> Done {
     };
     let ended = emulator.run(path, symbols.ends())?;
     let report = Report::read(path)?;
+    if !report.is_begun {
+        return Err(Failure::Input(format!("{} ended ({ended}) before the plugin began", emulator.name())));
+    }
     let judged = report.judged(&rules, |rule, find| rule.matches(find, &symbols));
     print(&text::of(&judged, &symbols))?;
     if let Some(page) = page {
@@ -69,8 +80,18 @@ pub(crate) fn run(arguments: &SanitizeArguments) -> Done {
         let counted = text::counted(judged.finds.len(), judged.uses());
         return Err(Failure::Checked(vec![format!("flushes were missing: {counted}")]));
     }
-    if judged.end.is_none() {
-        return Err(Failure::Input(format!("{} {ended} before the report was whole", emulator.name())));
+    let Some(end) = &judged.end else {
+        return Err(Failure::Input(format!(
+            "{} ended ({ended}) before the report was whole",
+            emulator.name()
+        )));
+    };
+    if end.looks == 0 {
+        let why = "nothing was compared: the guest must run by TCG, without KVM, and long enough to use page tables";
+        return Err(Failure::Input(format!("{} ended ({ended}), and {why}", emulator.name())));
+    }
+    if !ended.success() {
+        return Err(Failure::Input(format!("{} ended ({ended})", emulator.name())));
     }
     Ok(())
 }
@@ -93,7 +114,7 @@ impl Report {
             match serde_json::from_str(&line) {
                 Ok(Line::Find(find)) => report.finds.push(*find),
                 Ok(Line::End(summary)) => report.end = Some(summary),
-                Ok(Line::Begin { .. }) => {}
+                Ok(Line::Begin { .. }) => report.is_begun = true,
                 // The emulator was ended while it wrote the line, or the disk was full.
                 Err(_) => break,
             }

@@ -21,7 +21,7 @@ pub(super) fn read(path: &Path) -> Result<Symbols, Failure> {
     };
     if symbols.is_empty() {
         return Err(wrong(
-            &"it names no function: a vmlinux, a System.map or /proc/kallsyms, read as root, does",
+            &"it names no function: a vmlinux does, and a guest's /proc/kallsyms, read as root; Debian's System.map is empty",
         ));
     }
     Ok(symbols)

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use ceasefire_linux::kernel::symbols::Symbols;
-use ceasefire_sanitizer::find::{Find, Place, Summary};
+use ceasefire_sanitizer::find::{Find, Place, Summary, Window};
 
 use super::events::{events, kind, milliseconds, told};
-use super::symbols::{named, short};
+use super::symbols::{function, named, short};
 use super::Judged;
 use crate::number::compact;
 
@@ -54,12 +54,12 @@ fn shown(find: &Find, uses: Option<u64>, symbols: &Symbols) -> String {
         let Place { cpu, instruction, callers, .. } = event.place;
         let ms = milliseconds(event.place, &find.used);
         let _ =
-            write!(text, "\n{ms:>14} ms  CPU {cpu:<3} {:<16} {}", event.what, named(symbols, *instruction));
+            write!(text, "\n{ms:>14} ms  CPU {cpu:<3} {:<18} {}", event.what, named(symbols, *instruction));
         if !event.more.is_empty() {
             let _ = write!(text, ", {}", event.more);
         }
         for caller in callers {
-            let _ = write!(text, "\n{:41}by {}", "", short(symbols, *caller));
+            let _ = write!(text, "\n{:43}by {}", "", short(symbols, *caller));
         }
     }
     if find.changed.is_none() {
@@ -86,9 +86,15 @@ fn summary(judged: &Judged, end: &Summary, symbols: &Symbols) -> String {
     );
     let _ = writeln!(
         text,
-        "{} accesses were not: before paging, in modes that are not known, to devices or memory that was not found.",
+        "{} accesses were not compared: before paging, in modes that are not known, to devices or memory that was not found.",
         compact(end.unread as f64)
     );
+    let is_named = |window: &Window| {
+        window.changed.as_ref().is_some_and(|place| function(symbols, place.instruction).is_some())
+    };
+    if !symbols.is_empty() && !end.windows.is_empty() && !end.windows.iter().any(is_named) {
+        text += "None of these addresses is in a function of --kernel: the guest needs `nokaslr`, or has another kernel.\n";
+    }
     if !end.windows.is_empty() {
         text += "Changed entries could be used until they were flushed:\n";
     }

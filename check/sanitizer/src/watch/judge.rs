@@ -225,7 +225,7 @@ impl Watch {
 
     pub(super) fn changed<A: Arch>(&self, arch: &A, change: &Change) -> Changed {
         let place = change.at.place(&self.code, arch, &self.ram);
-        Changed { place, before: change.before, after: change.after }
+        Changed { place, before: change.before, after: change.after, again: false }
     }
 
     /// A find. Its other frame is its own.
@@ -257,7 +257,10 @@ impl Watch {
             frame: cached.frame,
             other: cached.frame,
             cached: self.place(cpu, &first),
-            changed: self.tables.change(cached.entry).map(|change| self.changed(&cpu.arch, &change)),
+            changed: self.tables.change(cached.entry).map(|change| Changed {
+                again: A::frame(change.before).is_some_and(|frame| frame != cached.frame),
+                ..self.changed(&cpu.arch, &change)
+            }),
             written: None,
             given: None,
             dropped: cpu.dropped.map(|spot| self.place(cpu, &spot)),

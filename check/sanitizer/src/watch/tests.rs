@@ -438,6 +438,24 @@ fn a_lost_translation_may_be_used_until_the_change_is_over() {
 }
 
 #[test]
+fn a_change_of_another_frame_is_told_apart() {
+    for again in [false, true] {
+        let mut guest = Guest::new();
+        guest.map(0, 100 << PAGE | WRITABLE);
+        guest.loads(1, 100);
+        guest.map(0, 0);
+        if again {
+            guest.map(0, 101 << PAGE | WRITABLE);
+            guest.map(0, 0);
+        }
+        guest.returns();
+        guest.loads(1, 100);
+        let changes: Vec<_> = guest.finds().into_iter().filter_map(|find| find.changed).collect();
+        assert_eq!(changes.iter().map(|changed| changed.again).collect::<Vec<_>>(), [again]);
+    }
+}
+
+#[test]
 fn once_a_thread_is_back_in_its_program_nobody_has_the_right_that_it_took_away() {
     for (back, flushed, stores) in [(7, false, 1), (7, false, 2), (8, false, 1), (7, true, 1), (7, true, 2)] {
         for user in [0, 1] {
