@@ -38,8 +38,8 @@ global_asm!(
 );
 
 #[no_mangle]
-static ROOT: Table = Table::EMPTY;
-static UPPER: Table = Table::EMPTY;
+static ROOT: Table = Table::empty();
+static UPPER: Table = Table::empty();
 
 /// An entry: valid, used, inner shareable.
 const VALID: u64 = 1 << 10 | 3 << 8 | 1;
@@ -121,7 +121,7 @@ pub(super) const CASES: &[Case] = &[
     case!("vae1", Small, false, |address| tlbi!("vae1, x0", named(address), "dsb nsh")),
     case!("vae1 without a barrier", Small, true, |address| tlbi!("vae1, x0", named(address), "")),
     case!("vae1 with a barrier of stores", Small, true, |address| {
-        tlbi!("vae1, x0", named(address), "dsb ishst")
+        tlbi!("vae1, x0", named(address), "dsb ishst");
     }),
     case!("vae1 of the next page", Small, true, |address| tlbi!(
         "vae1, x0",
@@ -129,17 +129,17 @@ pub(super) const CASES: &[Case] = &[
         "dsb nsh"
     )),
     case!("vae1 of another asid", Small, true, |address| {
-        tlbi!("vae1, x0", OTHER_ASID | named(address), "dsb nsh")
+        tlbi!("vae1, x0", OTHER_ASID | named(address), "dsb nsh");
     }),
     case!("vae1 of another asid, of a global page", Global, false, |address| {
         tlbi!("vae1, x0", OTHER_ASID | named(address), "dsb nsh");
     }),
     case!("vae1 with a hint", Small, false, |address| tlbi!("vae1, x0", RIGHT | named(address), "dsb nsh")),
     case!("vae1 with a wrong hint", Small, true, |address| {
-        tlbi!("vae1, x0", WRONG | named(address), "dsb nsh")
+        tlbi!("vae1, x0", WRONG | named(address), "dsb nsh");
     }),
     case!("vae1 inside a large page", Large, false, |address| {
-        tlbi!("vae1, x0", named(address + (1 << 20)), "dsb nsh")
+        tlbi!("vae1, x0", named(address + (1 << 20)), "dsb nsh");
     }),
     case!("nothing, of a large page", Large, true, |_| ()),
     case!("vale1", Small, false, |address| tlbi!("vale1, x0", named(address), "dsb nsh")),
@@ -154,7 +154,7 @@ pub(super) const CASES: &[Case] = &[
     case!("vmalle1is", Small, false, |_| tlbi!("vmalle1is", 0, "dsb ish")),
     case!("rvae1", Small, false, |address| tlbi!("rvae1, x0", range(address), "dsb nsh")),
     case!("rvae1 of the pages before", Small, true, |address| {
-        tlbi!("rvae1, x0", range(address - 8192), "dsb nsh")
+        tlbi!("rvae1, x0", range(address - 8192), "dsb nsh");
     }),
     case!("rvale1is", Small, false, |address| tlbi!("rvale1is, x0", range(address), "dsb ish")),
 ];

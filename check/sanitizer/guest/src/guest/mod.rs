@@ -52,15 +52,19 @@ const FRAMES: [u64; 2] = [arch::MEMORY + (32 << 20), arch::MEMORY + (34 << 20)];
 struct Table([AtomicU64; 512]);
 
 impl Table {
-    const EMPTY: Self = Self([const { AtomicU64::new(0) }; 512]);
+    const fn empty() -> Self {
+        Self([const { AtomicU64::new(0) }; 512])
+    }
 }
 
 /// The tables that are not used yet.
-static TABLES: [Table; 48] = [Table::EMPTY; 48];
+static TABLES: [Table; 48] = [const { Table::empty() }; 48];
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Uses a page, and has its entry lead to another frame.
+/// Uses a page, and has its entry lead to another frame. Each case has this code once more, so that its stores are told
+/// apart from those of the others.
 #[inline(always)]
+#[allow(clippy::inline_always)]
 fn change(address: u64, page: Page) {
     map(address, FRAMES[0], page);
     arch::publish();
@@ -71,8 +75,9 @@ fn change(address: u64, page: Page) {
 
 /// Maps a page.
 #[inline(always)]
+#[allow(clippy::inline_always)]
 fn map(address: u64, frame: u64, page: Page) {
-    let last = if page == Page::Large { 1 } else { 0 };
+    let last = u32::from(page == Page::Large);
     let mut table = arch::root();
     for level in (last..4_u32).rev() {
         let entry = &table.0[(address >> (12 + 9 * level) & 0x1ff) as usize];
@@ -91,6 +96,7 @@ fn map(address: u64, frame: u64, page: Page) {
 }
 
 #[inline(always)]
+#[allow(clippy::inline_always)]
 fn load(address: u64) -> u64 {
     // SAFETY: the page is mapped to memory that nobody else uses.
     unsafe { with_exposed_provenance::<u64>(address as usize).read_volatile() }

@@ -31,8 +31,8 @@ global_asm!(
 );
 
 #[no_mangle]
-static ROOT: Table = Table::EMPTY;
-static UPPER: Table = Table::EMPTY;
+static ROOT: Table = Table::empty();
+static UPPER: Table = Table::empty();
 
 /// An entry: used, stored to, readable, writable, executable, valid.
 const VALID: u64 = 0xcf;
@@ -103,21 +103,21 @@ pub(super) const CASES: &[Case] = &[
     case!("sfence.vma, of a global page", Global, false, |_| fence!("sfence.vma", 0, 0)),
     case!("sfence.vma of an address", Small, false, |address| fence!("sfence.vma a0", address, 0)),
     case!("sfence.vma of an address, of a global page", Global, false, |address| {
-        fence!("sfence.vma a0", address, 0)
+        fence!("sfence.vma a0", address, 0);
     }),
     case!("sfence.vma of the next page", Small, true, |address| fence!("sfence.vma a0", address + 4096, 0)),
     case!("sfence.vma inside a large page", Large, false, |address| {
-        fence!("sfence.vma a0", address + (1 << 20), 0)
+        fence!("sfence.vma a0", address + (1 << 20), 0);
     }),
     case!("nothing, of a large page", Large, true, |_| ()),
     case!("sfence.vma of an asid", Small, false, |_| fence!("sfence.vma zero, a1", 0, 1)),
     case!("sfence.vma of another asid", Small, true, |_| fence!("sfence.vma zero, a1", 0, 2)),
     case!("sfence.vma of an asid, of a global page", Global, true, |_| fence!("sfence.vma zero, a1", 0, 1)),
     case!("sfence.vma of an address and an asid", Small, false, |address| {
-        fence!("sfence.vma a0, a1", address, 1)
+        fence!("sfence.vma a0, a1", address, 1);
     }),
     case!("sfence.vma of an address and another asid", Small, true, |address| {
-        fence!("sfence.vma a0, a1", address, 2)
+        fence!("sfence.vma a0, a1", address, 2);
     }),
     case!("sinval.vma", Small, false, |address| fence!(".word 0x16050073\n .word 0x18100073", address, 0)),
     case!("sinval.vma that is not completed", Small, true, |address| fence!(".word 0x16050073", address, 0)),

@@ -50,9 +50,9 @@ global_asm!(
 );
 
 #[no_mangle]
-static ROOT: Table = Table::EMPTY;
+static ROOT: Table = Table::empty();
 #[no_mangle]
-static UPPER: Table = Table::EMPTY;
+static UPPER: Table = Table::empty();
 
 pub(super) fn root() -> &'static Table {
     &ROOT
@@ -98,7 +98,7 @@ fn invlpg(address: u64) {
 fn invpcid(kind: u64, pcid: u64, address: u64) {
     let descriptor = [pcid, address];
     // SAFETY: as above; the type and the descriptor are valid.
-    unsafe { asm!("invpcid {}, [{}]", in(reg) kind, in(reg) &descriptor, options(nostack)) }
+    unsafe { asm!("invpcid {}, [{}]", in(reg) kind, in(reg) &raw const descriptor, options(nostack)) }
 }
 
 fn reload(_: u64) {
