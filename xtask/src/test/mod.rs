@@ -238,7 +238,8 @@ fn bare_metal(workspace: &Workspace, target: &str) -> Result<(), Failure> {
     );
     failure::run(&mut workspace.cargo(&build))?;
     // The rest of the workspace has been linted already, but most of the kernel exists on this target alone.
-    let packages = "--package ceasefire-kernel --package ceasefire-kernel-programs --package ceasefire-kernel-abi \
+    let packages =
+        "--package ceasefire-kernel --package ceasefire-kernel-programs --package ceasefire-kernel-abi \
                     --package ceasefire-sanitizer-guest";
     let on_target = format!("--profile checked {packages} --target {target}");
     failure::run(sized(&mut workspace.cargo(&format!("clippy {on_target} -- -D warnings"))))?;
