@@ -57,7 +57,8 @@ impl Emulator {
         let Some(unpacked) = &self.unpacked else { return Command::new(program(arch)) };
         let mut command = Command::new(unpacked.join("usr/bin").join(program(arch)));
         let libraries = unpacked.join(format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH));
-        command.env("LD_LIBRARY_PATH", libraries);
+        // Modules of another build are refused.
+        command.env("QEMU_MODULE_DIR", libraries.join("qemu")).env("LD_LIBRARY_PATH", libraries);
         for data in ["qemu", "seabios"] {
             command.arg("-L").arg(unpacked.join("usr/share").join(data));
         }
