@@ -4,10 +4,11 @@
 //! compares each access with that TLB and with the page tables as they are. `arch` knows instructions and page tables of
 //! the architectures, `tables` the changes of page tables, `walks` the tables that a CPU may have cached, `frames` which
 //! frames they are, `owners` which frames were given away, `ram` the guest's memory, `stack` where a CPU was, `windows` how
-//! late flushes came. `recent` bounds what is remembered. `find` is the report, which `ceasefire sanitize` reads. The folder
+//! late flushes came. `recent` bounds what is remembered. `find` is the report, which `ceasefire sanitize` reads, and `emulator` the QEMU that fits. The folder
 //! `plugin` has the plugin that QEMU loads.
 
 pub mod arch;
+pub mod emulator;
 pub mod find;
 mod frames;
 mod owners;

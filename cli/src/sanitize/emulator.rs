@@ -6,15 +6,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+use ceasefire_sanitizer::emulator::{version_in, FIRST};
 use rustix::process::{kill_process, Pid, Signal};
 
 use crate::failure::Failure;
 
 /// The file that cargo makes of the plugin.
 const PLUGIN: &str = "libceasefire_plugin.so";
-
-/// The first QEMU whose plugins can read registers and memory.
-const FIRST: (u32, u32) = (9, 2);
 
 /// The bytes that a function has at most.
 const FUNCTION: u64 = 1 << 16;
@@ -117,28 +115,4 @@ fn beside() -> Result<PathBuf, Failure> {
     let own =
         env::current_exe().map_err(|error| Failure::Input(format!("this program has no path: {error}")))?;
     Ok(own.with_file_name(PLUGIN))
-}
-
-/// The version in what QEMU prints about itself.
-fn version_in(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.split_once("QEMU emulator version ")?.1.split(['.', ' ', '\n']);
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_read() {
-        let debian = "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)\nCopyright (c)\n";
-        for (text, expected) in [
-            (debian, Some((10, 0))),
-            ("QEMU emulator version 7.2.22\n", Some((7, 2))),
-            ("qemu-x86_64 version 7.2", None),
-            ("", None),
-        ] {
-            assert_eq!(version_in(text), expected, "{text}");
-        }
-    }
 }

@@ -4,12 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use ceasefire_sanitizer::emulator::{version_in, FIRST};
+
 use crate::debian;
 use crate::failure::{self, ensure, At as _, Failure};
 use crate::workspace::Workspace;
-
-/// The first QEMU whose plugins can read registers and memory.
-const FIRST: (u32, u32) = (9, 2);
 
 /// Debian's packages of QEMU. Their suite is that of the machine's release with newer versions.
 const PACKAGES: [&str; 3] = ["qemu-system-x86", "qemu-system-arm", "qemu-system-riscv"];
@@ -83,11 +82,6 @@ fn fetch(folder: &Path) -> Result<(), Failure> {
 fn version(mut command: Command) -> Option<(u32, u32)> {
     let output = command.arg("--version").output().ok()?;
     version_in(&String::from_utf8_lossy(&output.stdout))
-}
-
-fn version_in(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.split_once("QEMU emulator version ")?.1.split(['.', ' ', '\n']);
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 #[cfg(test)]
