@@ -64,8 +64,14 @@ impl Owners {
         address.is_multiple_of(1 << LINE)
     }
 
-    /// The kernel has stored to a line of a watched frame. True if that was the last one.
-    pub(crate) fn stored(&self, frame: u64, address: u64, at: Spot, frames: &Frames) -> bool {
+    /// The kernel has stored to a line of a watched frame. True if that was the last one, of which alone it is asked where.
+    pub(crate) fn stored(
+        &self,
+        frame: u64,
+        address: u64,
+        at: impl FnOnce() -> Spot,
+        frames: &Frames,
+    ) -> bool {
         let mut watched = lock(&self.watched);
         let Some(lines) = watched.get_mut(&frame) else { return false };
         *lines |= 1 << (address >> LINE & 63);
@@ -73,7 +79,7 @@ impl Owners {
         if is_whole {
             watched.remove(&frame);
             frames.watch(frame, false);
-            lock(&self.given).insert(frame, at);
+            lock(&self.given).insert(frame, at());
         }
         is_whole
     }
@@ -106,7 +112,7 @@ mod tests {
         let place = |time| Spot { cpu: 0, time, instruction: 1, stack: Stack::default() };
         let all = |owners: &Owners| {
             (0..64).for_each(|line| {
-                owners.stored(7, 7 << 12 | line << 6, place(line), &frames);
+                owners.stored(7, 7 << 12 | line << 6, || place(line), &frames);
             });
         };
         all(&owners);

@@ -35,7 +35,7 @@ impl Watch {
             self.owners.written(frame, spot, &self.frames);
         }
         if Owners::begins_line(what.address) && self.frames.is_watched(frame) && is_of_kernel(what.by) {
-            let spot = self.spot(cpu, what.by, &access);
+            let spot = || self.spot(cpu, what.by, &access);
             if self.owners.stored(frame, what.address, spot, &self.frames) {
                 self.tables.forget(frame, &self.frames);
             }

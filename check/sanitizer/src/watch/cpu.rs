@@ -104,10 +104,10 @@ impl<A: Arch> Cpu<A> {
     }
 
     /// Its registers have changed: whether it has another ASID now.
-    pub(super) fn note_asid(&mut self, now: u64) {
+    pub(super) fn note_asid(&mut self, now: impl FnOnce() -> u64) {
         let asid = self.arch.asid(0);
         if asid != self.asid {
-            self.left.insert(self.asid, now);
+            self.left.insert(self.asid, now());
             self.asid = asid;
         }
     }
@@ -197,7 +197,7 @@ mod tests {
         let mut cpu = Cpu::<Riscv64>::new(0);
         for (asid, now) in [(5, 10), (6, 20)] {
             cpu.learn(&Registers(asid));
-            cpu.note_asid(now);
+            cpu.note_asid(|| now);
         }
         let walked = |asid, address| Walked { asid, shift: 21, address, since: 11, by: 0 };
         let could = |asid, address, after| cpu.could_walk(&walked(asid, address), after);

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::cpu::{count, Begun, Cpu, Going};
+use super::judge::Held;
 use super::Watch;
 use crate::arch::{Arch, Effect, Invalidation, Operands, PAGE};
 use crate::find::{is_of_kernel, Find, Kind};
@@ -19,7 +20,7 @@ impl Watch {
         }
         let spot = |cpu: &Cpu<A>| self.spot(cpu, by, operands);
         let effect = cpu.arch.execute(what, operands);
-        cpu.note_asid(self.now());
+        cpu.note_asid(|| self.now());
         match effect {
             // Under another ASID, a page that it may use quickly is not one that it has cached.
             Effect::Nothing => cpu.own = cpu.own.wrapping_add(1),
@@ -100,24 +101,10 @@ impl Watch {
         };
         let is_found = |given: &Spot| given.time > unlinked.at.time && cpu.could_walk(walked, given.time);
         let Some(given) = self.owners.given(frame).filter(is_found) else { return };
-        let Cpu { arch, index, dropped, .. } = cpu;
-        let place = |spot: &Spot| spot.place(&self.code, arch, &self.ram);
-        let first = Spot { cpu: *index, time: walked.since, instruction: walked.by, stack: Stack::default() };
-        lock(&self.report).found(Find {
-            kind: Kind::TableReuse,
-            used: place(spot),
-            address: walked.address,
-            store: false,
-            fetch: false,
-            faulted: false,
-            frame,
-            other: frame,
-            cached: place(&first),
-            changed: Some(self.changed(arch, &unlinked)),
-            written: None,
-            given: Some(place(&given)),
-            dropped: dropped.as_ref().map(place),
-        });
+        let Walked { address, since, by, .. } = *walked;
+        let held = Held { frame, since, by, change: Some(unlinked) };
+        let find = self.find_at(cpu, spot, address, Kind::TableReuse, held);
+        self.found(Find { given: Some(self.place(cpu, &given)), ..find });
     }
 
     /// Drops what others have dropped of a CPU's translations.
@@ -180,8 +167,8 @@ impl Watch {
             let Some(change) = self.tables.last_change::<A>(cached.entry, &self.ram) else { continue };
             let is_lost = A::meaning(change.after) == 0 && change.at.time > cached.since;
             if is_lost && self.is_over(&change, spot.time) {
-                let find = self.find_at(cpu, spot, address, Kind::LateUse, cached);
-                lock(&self.report).found(Find { faulted: true, ..find });
+                let find = self.find_at(cpu, &spot, address, Kind::LateUse, self.held(&cached));
+                self.found(Find { faulted: true, ..find });
             }
         }
     }

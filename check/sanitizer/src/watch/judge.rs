@@ -21,6 +21,16 @@ struct Seen<U> {
     now: u64,
 }
 
+/// A frame that a CPU has used, or a table that it has walked, since a time, by an instruction, and the change that took
+/// it away, if that was seen.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    pub(super) frame: u64,
+    pub(super) since: u64,
+    pub(super) by: u64,
+    pub(super) change: Option<Change>,
+}
+
 /// An access may be a find, but whoever changed its entry may be about to flush. The next access is looked at again.
 #[derive(Debug)]
 struct TooEarly;
@@ -41,12 +51,13 @@ impl Watch {
     /// `None`: a device's, or not known.
     #[cold]
     pub(super) fn look<A: Arch>(&self, cpu: &mut Cpu<A>, what: Accessed, access: impl Access) -> Option<u64> {
+        let shared = &self.shared[cpu.index];
         if !cpu.is_known || !cpu.arch.translates() {
-            count(&self.shared[cpu.index].unread);
+            count(&shared.unread);
             return None;
         }
         if !self.ram.is_found() {
-            count(&self.shared[cpu.index].unread);
+            count(&shared.unread);
             if what.store && access.bytes() == 8 {
                 self.ram.learn(access.physical()?, access.value()?);
             }
@@ -54,19 +65,19 @@ impl Watch {
         }
         let all = self.all.load(Ordering::Acquire);
         let Some(walk) = self.walk(&cpu.arch, what.address) else {
-            count(&self.shared[cpu.index].unread);
+            count(&shared.unread);
             return None;
         };
         if self.is_device(cpu, &walk, what.address) {
+            count(&shared.unread);
             if let Some(translation) = walk.translation.filter(|_| what.store && access.bytes() == 8) {
                 // Or a part of the memory that is not known yet.
                 let physical = translation.frame_of(what.address) << PAGE | what.address & ((1 << PAGE) - 1);
                 self.ram.learn(physical, access.value()?);
             }
-            count(&self.shared[cpu.index].unread);
             return None;
         }
-        count(&self.shared[cpu.index].looks);
+        count(&shared.looks);
         let frame = access.physical()? >> PAGE;
         let table = walk.last() >> PAGE;
         let version = self.frames.version(table);
@@ -80,7 +91,7 @@ impl Watch {
         let walk = self.walk(&cpu.arch, what.address).filter(|again| again.last() >> PAGE == table)?;
         let seen = Seen { what, access, frame, walk, now: self.now() };
         let asid = cpu.arch.asid(what.address);
-        cpu.note_asid(seen.now);
+        cpu.note_asid(|| seen.now);
         cpu.walks.note(&walk, asid, what.address, seen.now, what.by);
         let Ok(held) = self.compare_with_cached(cpu, &seen) else { return Some(frame) };
         if self.compare_with_tables(cpu, &seen, held) {
@@ -219,55 +230,59 @@ impl Watch {
         false
     }
 
-    fn place<A: Arch>(&self, cpu: &Cpu<A>, spot: &Spot) -> Place {
+    pub(super) fn place<A: Arch>(&self, cpu: &Cpu<A>, spot: &Spot) -> Place {
         spot.place(&self.code, &cpu.arch, &self.ram)
     }
 
-    pub(super) fn changed<A: Arch>(&self, arch: &A, change: &Change) -> Changed {
-        let place = change.at.place(&self.code, arch, &self.ram);
-        Changed { place, before: change.before, after: change.after, again: false }
+    /// The change that took a frame away, or one after that.
+    fn changed<A: Arch>(&self, cpu: &Cpu<A>, change: &Change, frame: u64) -> Changed {
+        let again = A::frame(change.before).is_some_and(|before| before != frame);
+        Changed { place: self.place(cpu, &change.at), before: change.before, after: change.after, again }
     }
 
     /// A find. Its other frame is its own.
     fn find<A: Arch, U: Access>(&self, cpu: &Cpu<A>, seen: &Seen<U>, kind: Kind, cached: Cached) -> Find {
         let Seen { what, access, frame, now, .. } = *seen;
         let used = Spot { time: now, ..self.spot(cpu, what.by, &access) };
-        let find = self.find_at(cpu, used, what.address, kind, cached);
+        let find = self.find_at(cpu, &used, what.address, kind, self.held(&cached));
         Find { store: what.store, fetch: what.fetch, frame, other: frame, ..find }
     }
 
-    /// A find at a place. Its frames are that of what was cached.
+    /// What a CPU held by a translation.
+    pub(super) fn held(&self, cached: &Cached) -> Held {
+        let Cached { frame, since, by, entry, .. } = *cached;
+        Held { frame, since, by, change: self.tables.change(entry) }
+    }
+
+    /// A find at a place. Its frames are the one that the CPU held.
     pub(super) fn find_at<A: Arch>(
         &self,
         cpu: &Cpu<A>,
-        used: Spot,
+        used: &Spot,
         address: u64,
         kind: Kind,
-        cached: Cached,
+        held: Held,
     ) -> Find {
-        let first =
-            Spot { cpu: cpu.index, time: cached.since, instruction: cached.by, stack: Stack::default() };
+        let Held { frame, since, by, change } = held;
+        let first = Spot { cpu: cpu.index, time: since, instruction: by, stack: Stack::default() };
         Find {
             kind,
-            used: self.place(cpu, &used),
+            used: self.place(cpu, used),
             address,
             store: false,
             fetch: false,
             faulted: false,
-            frame: cached.frame,
-            other: cached.frame,
+            frame,
+            other: frame,
             cached: self.place(cpu, &first),
-            changed: self.tables.change(cached.entry).map(|change| Changed {
-                again: A::frame(change.before).is_some_and(|frame| frame != cached.frame),
-                ..self.changed(&cpu.arch, &change)
-            }),
+            changed: change.map(|change| self.changed(cpu, &change, frame)),
             written: None,
             given: None,
             dropped: cpu.dropped.map(|spot| self.place(cpu, &spot)),
         }
     }
 
-    fn found(&self, find: Find) {
+    pub(super) fn found(&self, find: Find) {
         lock(&self.report).found(find);
     }
 }
