@@ -10,6 +10,7 @@ use super::page::document;
 use crate::number::compact;
 use crate::sanitize::events::{events, kind, milliseconds, told};
 use crate::sanitize::symbols::{named, short};
+use crate::sanitize::text::{compared, verdict};
 use crate::sanitize::Judged;
 
 /// The page. `command` is the command line that made it.
@@ -19,15 +20,12 @@ pub(crate) fn of(command: &str, judged: &Judged, symbols: &Symbols) -> String {
         p { "Made by ceasefire " (env!("CARGO_PKG_VERSION")) ":" }
         pre { code { (command) } }
         @match &judged.end {
-            Some(end) => p.facts {
-                (compact(end.accesses as f64)) " accesses were compared, " (compact(end.looks as f64))
-                " of them with the page tables, of which " (compact(end.tables as f64)) " were followed. "
-                (compact(end.invalidations as f64)) " instructions dropped translations. "
-                (compact(end.unread as f64)) " accesses were not compared: before paging, in modes that are not known, to devices or memory that was not found."
+            Some(end) => {
+                p.facts { @for sentence in &compared(end) { (sentence) " " } }
+                p { (verdict(judged, end)) "." }
             },
             None => div.alarm { p { "The report ends in the middle: QEMU was ended." } },
         }
-        @if judged.finds.is_empty() && judged.end.is_some() { p { "No flush was missing." } }
     };
     let main = html! {
         @for (number, (find, uses)) in judged.finds.iter().enumerate() {

@@ -7,7 +7,7 @@ mod emulator;
 pub(crate) mod events;
 mod suppress;
 pub(crate) mod symbols;
-mod text;
+pub(crate) mod text;
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};

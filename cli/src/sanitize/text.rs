@@ -71,24 +71,35 @@ fn shown(find: &Find, uses: Option<u64>, symbols: &Symbols) -> String {
     text
 }
 
-fn summary(judged: &Judged, end: &Summary, symbols: &Symbols) -> String {
-    let mut text = match judged.finds.len() {
+/// Whether a flush was missing, in words.
+pub(crate) fn verdict(judged: &Judged, end: &Summary) -> String {
+    match judged.finds.len() {
+        0 if end.looks == 0 => "Nothing was compared".to_owned(),
         0 => "No flush was missing".to_owned(),
         finds => counted(finds, judged.uses()),
-    };
-    let _ = writeln!(
-        text,
-        ": {} accesses were compared, {} of them with the page tables, of which {} were followed; {} invalidations.",
-        compact(end.accesses as f64),
-        compact(end.looks as f64),
-        compact(end.tables as f64),
-        compact(end.invalidations as f64)
-    );
-    let _ = writeln!(
-        text,
-        "{} accesses were not compared: before paging, in modes that are not known, to devices or memory that was not found.",
-        compact(end.unread as f64)
-    );
+    }
+}
+
+/// How much was compared, in two sentences.
+pub(crate) fn compared(end: &Summary) -> [String; 2] {
+    let [accesses, looks, unread, invalidations] =
+        [end.accesses, end.looks, end.unread, end.invalidations].map(|count| compact(count as f64));
+    let tables = compact(end.tables as f64);
+    [
+        format!(
+            "{accesses} accesses were compared, {looks} of them with the page tables, of which {tables} were followed; \
+             {invalidations} invalidations."
+        ),
+        format!(
+            "{unread} accesses were not compared: before paging, in modes that are not known, to devices or memory that \
+             was not found."
+        ),
+    ]
+}
+
+fn summary(judged: &Judged, end: &Summary, symbols: &Symbols) -> String {
+    let [compared, others] = compared(end);
+    let mut text = format!("{}: {compared}\n{others}\n", verdict(judged, end));
     let is_named = |window: &Window| {
         window.changed.as_ref().is_some_and(|place| function(symbols, place.instruction).is_some())
     };
