@@ -8,10 +8,10 @@ use std::process::Output;
 use crate::common::command;
 
 /// What the plugin writes of a CPU that may still have an older frame.
-const FIND: &str = r#"{"find":{"kind":"stale-use","used":{"cpu":1,"time":5000000,"instruction":4198400},"address":8192,"store":false,"frame":17,"other":16,"cached":{"cpu":1,"time":1000000,"instruction":4198404},"changed":{"place":{"cpu":0,"time":3000000,"instruction":18446744071578845440,"callers":[18446744071578849344]},"before":65543,"after":0},"given":null,"dropped":null}}"#;
+const FIND: &str = r#"{"find":{"kind":"stale-use","used":{"cpu":1,"time":5000000,"instruction":"0x401000"},"address":"0x2000","store":false,"frame":"0x11","other":"0x10","cached":{"cpu":1,"time":1000000,"instruction":"0x401004"},"changed":{"place":{"cpu":0,"time":3000000,"instruction":"0xffffffff81000100","callers":["0xffffffff81001040"]},"before":"0x10007","after":"0x0"},"given":null,"dropped":null}}"#;
 const BEGUN: &str = "{\"begin\":{\"target\":\"x86_64\",\"cpus\":2}}\n";
 const END: &str = r#"{"end":{"finds":3,"written":1,"accesses":1234567,"looks":89,"tables":5,"invalidations":7,"unread":11,"windows":[],"uses":[3]}}"#;
-const CLEAN: &str = r#"{"end":{"finds":0,"written":0,"accesses":1234567,"looks":89,"tables":5,"invalidations":7,"unread":11,"windows":[{"count":2,"sum":3000000,"longest":2500000,"changed":{"cpu":0,"time":3,"instruction":4096,"callers":[8192]},"given":1}],"uses":[]}}"#;
+const CLEAN: &str = r#"{"end":{"finds":0,"written":0,"accesses":1234567,"looks":89,"tables":5,"invalidations":7,"unread":11,"windows":[{"count":2,"sum":3000000,"longest":2500000,"changed":{"cpu":0,"time":3,"instruction":"0x1000","callers":["0x2000"]},"given":1}],"uses":[]}}"#;
 
 /// An emulator that says that it is of a version, and writes a report.
 struct Emulator {
@@ -69,7 +69,11 @@ fn a_find_is_shown_with_its_places_and_functions() {
         ["--kernel", emulator.path("map").to_str().expect("UTF-8"), "-o", report.to_str().expect("UTF-8")]
             .map(str::to_owned);
     let (code, out, error) = texts(&emulator.run(&options.each_ref().map(String::as_str)));
-    assert_eq!((code, error.as_str()), (Some(1), "ceasefire: flushes were missing: 1 find in 3 uses\n"));
+    assert_eq!(code, Some(1));
+    let said: Vec<_> = error.lines().collect();
+    // The first is there while the guest still runs.
+    assert!(said[0].starts_with("ceasefire: a flush was missing; ") && said[0].contains("0x2000"), "{error}");
+    assert_eq!(said[1..], ["ceasefire: flushes were missing: 1 find in 3 uses"]);
     for part in [
         "1. stale use (R7): CPU 1 loaded from 0x2000, frame 0x11, and might have used frame 0x10 instead",
         "; 3 alike\n",
@@ -117,6 +121,56 @@ fn what_a_rule_names_is_left_out_and_counted() {
 }
 
 #[test]
+fn a_kept_report_is_shown_again_with_other_rules() {
+    let emulator = Emulator::new(
+        NEW,
+        &[BEGUN, FIND, "\n", &FIND.replace("stale-use", "reuse"), "\n", &END.replace("[3]", "[3,1]"), "\n"],
+        0,
+    );
+    let path = |name: &str| emulator.path(name).to_str().expect("UTF-8").to_owned();
+    let kept = path("kept");
+    let first = texts(&emulator.run(&["-o", &kept]));
+    let read = |more: &[&str]| {
+        texts(&command().args(["sanitize", "--read", &kept]).args(more).output().expect("it starts"))
+    };
+    let (code, out, error) = read(&[]);
+    assert_eq!((code, &out), (first.0, &first.1));
+    assert_eq!(error, "ceasefire: flushes were missing: 2 finds in 4 uses\n");
+    assert!(out.contains("The finds in short:\n   1. stale use (R7), 3 uses: changed by 0x"), "{out}");
+    fs::write(path("map"), "ffffffff81000000 T unmap\n").expect("a file");
+    fs::write(path("rules"), "[[suppress]]\nreason = \"why\"\nchanged = [\"unmap\", \"umap\"]\n")
+        .expect("a file");
+    let (code, _, error) = read(&["--kernel", &path("map"), "--suppress", &path("rules")]);
+    // A name that no function has is a mistake, or of another kernel.
+    assert_eq!(code, Some(0));
+    assert!(
+        error.ends_with("rules: --kernel has no function umap\n") && error.lines().count() == 1,
+        "{error}"
+    );
+    for (text, part) in [("", "there is no report of the plugin"), (BEGUN, "the report is not whole")] {
+        fs::write(&kept, text).expect("a file");
+        let (code, _, error) = read(&[]);
+        assert!(code == Some(2) && error.contains(part) && error.contains("kept: "), "{error}");
+    }
+    // Nothing behind a line that cannot be read counts.
+    fs::write(&kept, [BEGUN, FIND, "\nodd\n", FIND, "\n", END, "\n"].concat()).expect("a file");
+    let (code, out, error) = read(&[]);
+    assert!(code == Some(1) && out.contains("The report is not whole"), "{out}");
+    assert_eq!(error, "ceasefire: flushes were missing: 1 find\n");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_loses_nothing() {
+    let emulator = Emulator::new(NEW, &[BEGUN, FIND, "\n", END, "\n"], 0);
+    let (code, out, error) = texts(&emulator.run(&["-o", "/dev/full"]));
+    assert!(code == Some(1) && out.contains("1 find in 3 uses: "), "{out}");
+    assert!(error.contains("cannot write /dev/full: No space left"), "{error}");
+    let emulator = Emulator::new(NEW, &[BEGUN, CLEAN, "\n"], 0);
+    assert_eq!(texts(&emulator.run(&["-o", "/dev/full"])).0, Some(2));
+}
+
+#[test]
 fn no_find_is_said_so() {
     let (code, out, error) = texts(&Emulator::new(NEW, &[BEGUN, CLEAN, "\n"], 0).run(&[]));
     assert_eq!((code, error.as_str()), (Some(0), ""));
@@ -151,8 +205,11 @@ fn symbols_of_another_kernel_are_noticed() {
 #[test]
 fn a_report_that_is_cut_off_is_no_clean_one() {
     let (code, out, error) = texts(&Emulator::new(NEW, &[BEGUN, &CLEAN[..40]], 7).run(&[]));
-    assert_eq!((code, out.as_str()), (Some(2), "The report ends in the middle: QEMU was ended.\n"));
-    assert!(error.ends_with("ended (exit status: 7) before the report was whole\n"), "{error}");
+    assert_eq!(
+        (code, out.as_str()),
+        (Some(2), "The report is not whole: QEMU was ended, or the file is cut off.\n")
+    );
+    assert!(error.ends_with("ended (exit status: 7): the report is not whole\n"), "{error}");
     // What was found before the end counts.
     let (code, out, _) = texts(&Emulator::new(NEW, &[BEGUN, FIND, "\n"], 7).run(&[]));
     assert!(code == Some(1) && out.contains("loaded from"), "{out}");
@@ -174,9 +231,16 @@ fn an_unfit_emulator_is_refused_in_one_line() {
     refused(emulator.run(&["--kernel", "/nowhere"]), "/nowhere: No such file");
     refused(emulator.run(&["-o", "/nowhere/report"]), "/nowhere/report");
     refused(emulator.run(&["--html", "/nowhere/page"]), "/nowhere/page");
-    refused(emulator.run(&["-o", "/dev/null"]), "/dev/null: the report must be a file");
-    refused(Emulator::new(NEW, &[], 1).run(&[]), "ended (exit status: 1) before the plugin began");
+    refused(Emulator::new(NEW, &[], 1).run(&[]), "ended (exit status: 1): there is no report of the plugin");
     refused(emulator.run(&["--preset", "linux"]), "--kernel");
+    let mut daemon = command();
+    daemon
+        .args(["sanitize", "--plugin"])
+        .arg(emulator.path("plugin.so"))
+        .arg("--")
+        .arg(emulator.path("qemu"));
+    refused(daemon.arg("-daemonize").output().expect("it starts"), "-daemonize");
+    refused(emulator.run(&["--read", "kept"]), "--read");
     let map = emulator.path("map");
     fs::write(&map, "ffffffff81000000 T unmap\n").expect("a file");
     let map = map.to_str().expect("UTF-8");

@@ -1,4 +1,7 @@
-//! What the sanitizer finds, as lines of JSON that the command line reads.
+//! What the sanitizer finds, as lines of JSON.
+//!
+//! Addresses, frames and entries are strings of hexadecimal digits behind `0x`: many readers of JSON round numbers above
+//! 2^53.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -6,6 +9,8 @@ use std::path::Path;
 
 use foldhash::{HashMap, HashMapExt as _};
 use serde::{Deserialize, Serialize};
+
+use crate::hexadecimal;
 
 /// A kind of find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,6 +29,19 @@ pub enum Kind {
     TableReuse,
 }
 
+impl Kind {
+    /// Its name, in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StaleUse => "stale use",
+            Self::Incoherence => "incoherence",
+            Self::LateUse => "late use",
+            Self::Reuse => "reuse",
+            Self::TableReuse => "table reuse",
+        }
+    }
+}
+
 /// A place in the program: a CPU, a time in nanoseconds since the machine began, and the address of an instruction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
@@ -32,10 +50,11 @@ pub struct Place {
     /// The time of the host, in nanoseconds since the plugin was loaded.
     pub time: u64,
     /// The instruction. 0: it is not known.
+    #[serde(with = "hexadecimal")]
     pub instruction: u64,
     /// The addresses in the kernel to which its function and the callers of that return, newest first, as far as the stack
     /// tells. None where the kernel's code is not known.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "hexadecimal::list")]
     pub callers: Vec<u64>,
 }
 
@@ -45,8 +64,10 @@ pub struct Changed {
     /// Where it was changed.
     pub place: Place,
     /// Its bits.
+    #[serde(with = "hexadecimal")]
     pub before: u64,
     /// Its bits afterwards.
+    #[serde(with = "hexadecimal")]
     pub after: u64,
     /// Its bits led to another frame than the one that was used: an earlier change had taken that away.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -61,6 +82,7 @@ pub struct Find {
     /// The use.
     pub used: Place,
     /// The virtual address.
+    #[serde(with = "hexadecimal")]
     pub address: u64,
     /// It was a store.
     pub store: bool,
@@ -71,8 +93,10 @@ pub struct Find {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub faulted: bool,
     /// The frame that the CPU used, in units of 4 KiB.
+    #[serde(with = "hexadecimal")]
     pub frame: u64,
     /// The other frame: of the older translation, or of the page tables.
+    #[serde(with = "hexadecimal")]
     pub other: u64,
     /// The first use of the older translation.
     pub cached: Place,

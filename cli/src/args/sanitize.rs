@@ -16,6 +16,9 @@ pub(crate) struct SanitizeArguments {
     /// Leave out what the rules of a file name by functions
     #[arg(long, value_name = "FILE", requires = "kernel")]
     pub(crate) suppress: Vec<PathBuf>,
+    /// Show a report that was kept, with other symbols or rules
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "plugin", "command"])]
+    pub(crate) read: Option<PathBuf>,
     /// Keep the report that is written while the guest runs, with a line of JSON for each find
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -26,7 +29,7 @@ pub(crate) struct SanitizeArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) plugin: Option<PathBuf>,
     /// QEMU and its arguments
-    #[arg(last = true, required = true, value_name = "QEMU")]
+    #[arg(last = true, required_unless_present = "read", value_name = "QEMU")]
     pub(crate) command: Vec<OsString>,
 }
 

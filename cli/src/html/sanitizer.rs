@@ -8,9 +8,9 @@ use maud::{html, Markup};
 
 use super::page::document;
 use crate::number::compact;
-use crate::sanitize::events::{events, kind, milliseconds, told};
+use crate::sanitize::events::{events, milliseconds, rule, told};
 use crate::sanitize::symbols::{named, short};
-use crate::sanitize::text::{compared, verdict};
+use crate::sanitize::text::{compared, counted, short_of, verdict};
 use crate::sanitize::Judged;
 
 /// The page. `command` is the command line that made it.
@@ -24,10 +24,15 @@ pub(crate) fn of(command: &str, judged: &Judged, symbols: &Symbols) -> String {
                 p.facts { @for sentence in &compared(end) { (sentence) " " } }
                 p { (verdict(judged, end)) "." }
             },
-            None => div.alarm { p { "The report ends in the middle: QEMU was ended." } },
+            None => div.alarm { p { "The report is not whole: QEMU was ended, or the file is cut off." } },
         }
     };
     let main = html! {
+        @if judged.finds.len() > 1 {
+            section { ol { @for (number, (find, uses)) in judged.finds.iter().enumerate() { li {
+                a href=(format!("#find-{}", number + 1)) { (short_of(find, *uses, symbols)) }
+            } } } }
+        }
         @for (number, (find, uses)) in judged.finds.iter().enumerate() {
             section id=(format!("find-{}", number + 1)) { (shown(number + 1, find, *uses, symbols)) }
         }
@@ -35,7 +40,7 @@ pub(crate) fn of(command: &str, judged: &Judged, symbols: &Symbols) -> String {
             section {
                 h2 { "Suppressed" }
                 ul { @for (rule, finds, uses) in &judged.suppressed { li {
-                    (finds) " finds" @if let Some(uses) = uses { " in " (compact(*uses as f64)) " uses" } ": "
+                    (counted(*finds, *uses)) ": "
                     (rule.reason)
                 } } }
             }
@@ -48,7 +53,7 @@ pub(crate) fn of(command: &str, judged: &Judged, symbols: &Symbols) -> String {
 }
 
 fn shown(number: usize, find: &Find, uses: Option<u64>, symbols: &Symbols) -> Markup {
-    let (kind, rule) = kind(find.kind);
+    let (kind, rule) = (find.kind.name(), rule(find.kind));
     let events = events(find);
     let cpus: BTreeSet<usize> = events.iter().map(|event| event.place.cpu).collect();
     html! {

@@ -2,11 +2,13 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, PipeReader};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 
 use ceasefire_sanitizer::emulator::{version_in, FIRST};
+use rustix::io::{fcntl_setfd, FdFlags};
 use rustix::process::{kill_process, Pid, Signal};
 
 use crate::failure::Failure;
@@ -41,6 +43,11 @@ impl<'a> Emulator<'a> {
             return Err(Failure::Input(format!("{}: {message}", plugin.display())));
         }
         check_commas(&plugin)?;
+        if arguments.iter().any(|argument| argument == "-daemonize") {
+            return Err(Failure::Input(
+                "-daemonize: the report ends when QEMU does, so that must stay".to_owned(),
+            ));
+        }
         let emulator = Self { program, arguments, plugin };
         emulator.check()?;
         Ok(emulator)
@@ -68,37 +75,46 @@ impl<'a> Emulator<'a> {
         Ok(())
     }
 
-    /// Runs it until it ends. The report is written to `report` meanwhile. `code` is the first and the last address of the
-    /// kernel's functions.
-    pub(super) fn run(&self, report: &Path, code: Option<(u64, u64)>) -> Result<ExitStatus, Failure> {
-        if report.metadata().is_ok_and(|found| !found.is_file()) {
-            return Err(Failure::Input(format!("{}: the report must be a file", report.display())));
-        }
-        // Now, and not in the emulator, which could say no more than that the plugin failed.
-        std::fs::File::create(report).map_err(|error| Failure::writing(report.display(), &error))?;
-        let report =
-            std::path::absolute(report).map_err(|error| Failure::writing(report.display(), &error))?;
-        check_commas(&report)?;
+    /// Starts it. `code` is the first and the last address of the kernel's functions.
+    pub(super) fn start(&self, code: Option<(u64, u64)>) -> Result<Running, Failure> {
+        let (report, writer) = io::pipe().map_err(|error| Failure::writing("the report", &error))?;
+        // The plugin opens the pipe by the path of this descriptor, which the emulator therefore needs.
+        fcntl_setfd(&writer, FdFlags::empty())
+            .map_err(|error| Failure::writing("the report", &error.into()))?;
         let mut plugin = self.plugin.clone().into_os_string();
-        plugin.push(",out=");
-        plugin.push(report);
+        plugin.push(format!(",out=/proc/self/fd/{}", writer.as_raw_fd()));
         if let Some((first, last)) = code {
             // The last function has an end, which no symbol tells.
             plugin.push(format!(",code={first:x}+{:x}", (last - first).saturating_add(FUNCTION)));
         }
         let mut command = Command::new(self.program);
         command.arg("-plugin").arg(plugin).args(self.arguments);
-        let mut child = command.spawn().map_err(|error| self.cannot_run(&error))?;
+        let child = command.spawn().map_err(|error| self.cannot_run(&error))?;
         let emulator = Pid::from_child(&child);
         // Whoever ends this program ends the emulator, and what that has found is shown then.
         let _ = ctrlc::set_handler(move || {
             let _ = kill_process(emulator, Signal::TERM);
         });
-        child.wait().map_err(|error| self.cannot_run(&error))
+        Ok(Running { child, report })
     }
 
     fn cannot_run(&self, error: &io::Error) -> Failure {
         Failure::Input(format!("{} cannot be run: {error}", self.name()))
+    }
+}
+
+/// An emulator that runs.
+#[derive(Debug)]
+pub(super) struct Running {
+    child: Child,
+    /// What the plugin writes, until the emulator has ended.
+    pub(super) report: PipeReader,
+}
+
+impl Running {
+    /// Waits for its end.
+    pub(super) fn end(mut self) -> io::Result<ExitStatus> {
+        self.child.wait()
     }
 }
 

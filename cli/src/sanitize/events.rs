@@ -13,14 +13,14 @@ pub(crate) struct Event<'a> {
     pub(crate) place: &'a Place,
 }
 
-/// The kind's name, and the rule that is broken.
-pub(crate) fn kind(kind: Kind) -> (&'static str, &'static str) {
+/// The rule that is broken.
+pub(crate) fn rule(kind: Kind) -> &'static str {
     match kind {
-        Kind::StaleUse => ("stale use", "R7"),
-        Kind::Incoherence => ("incoherence", "R6"),
-        Kind::LateUse => ("late use", "R3"),
-        Kind::Reuse => ("reuse", "R1"),
-        Kind::TableReuse => ("table reuse", "R2"),
+        Kind::StaleUse => "R7",
+        Kind::Incoherence => "R6",
+        Kind::LateUse => "R3",
+        Kind::Reuse => "R1",
+        Kind::TableReuse => "R2",
     }
 }
 

@@ -1,143 +1,145 @@
 //! `ceasefire sanitize`: the flushes that a kernel forgot, found by a plugin in the emulator that runs it.
 //!
-//! `emulator` checks and runs QEMU, `symbols` names addresses, `suppress` leaves out what a kernel does on purpose, `events`
-//! puts a find in words and in order, and `text` is what the terminal shows. The page is in `html`.
+//! `emulator` checks and runs QEMU, `symbols` names addresses, `suppress` has rules for what a kernel does on purpose, and
+//! `judged` leaves that out. `events` puts a find in words and in order, and `text` is what the terminal shows. The page is
+//! in `html`.
 
 mod emulator;
 pub(crate) mod events;
+mod judged;
 mod suppress;
 pub(crate) mod symbols;
 pub(crate) mod text;
 
+use std::fmt;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::{self, Read, Write as _};
 use std::path::Path;
+use std::process::ExitStatus;
 
-use ceasefire_sanitizer::find::{Find, Line, Summary};
+use ceasefire_sanitizer::find::Find;
+use ceasefire_sanitizer::reader::Reading;
 
 use self::emulator::Emulator;
-use self::suppress::Rule;
+use self::events::told;
+pub(crate) use self::judged::Judged;
 use crate::args::SanitizeArguments;
-use crate::failure::{Done, Failure};
+use crate::failure::{complain, Done, Failure};
 use crate::html;
 use crate::output::distinct::distinct;
 use crate::output::replacement::Place;
 use crate::output::{command_line, text::is_file};
 use crate::stdout::print;
 
-/// A report of the plugin.
-#[derive(Debug, Default)]
-struct Report {
-    finds: Vec<Find>,
-    /// The plugin has begun.
-    is_begun: bool,
-    /// `None`: the emulator was ended before it could be written.
-    end: Option<Summary>,
+/// Where a report comes from.
+enum Source<'a> {
+    /// It was kept.
+    File(&'a Path),
+    /// An emulator has run.
+    Ended(String, ExitStatus),
 }
 
-/// A report without what rules leave out.
-#[derive(Debug)]
-pub(crate) struct Judged {
-    /// The finds, and how often each was made, if that is known.
-    pub(crate) finds: Vec<(Find, Option<u64>)>,
-    /// The rules that left something out: how many finds, and how many uses.
-    pub(crate) suppressed: Vec<(Rule, usize, Option<u64>)>,
-    pub(crate) end: Option<Summary>,
+impl fmt::Display for Source<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Ended(name, status) => write!(f, "{name} ended ({status})"),
+        }
+    }
 }
 
 pub(crate) fn run(arguments: &SanitizeArguments) -> Done {
-    let SanitizeArguments { kernel, preset, suppress, output, html, plugin, command } = arguments;
+    let SanitizeArguments { kernel, preset, suppress, read, output, html, plugin, command } = arguments;
     is_file("--html", html.as_deref())?;
-    let (of_output, of_html) = (("--output", output.as_deref()), ("--html", html.as_deref()));
-    distinct([of_output, of_html, ("--kernel", kernel.as_deref())])?;
-    distinct(
-        [of_output, of_html]
-            .into_iter()
-            .chain(suppress.iter().map(|path| ("--suppress", Some(path.as_path())))),
-    )?;
+    let written = [("--output", output.as_deref()), ("--html", html.as_deref())];
+    let others = [("--kernel", kernel.as_deref()), ("--read", read.as_deref())];
+    distinct(written.into_iter().chain(others))?;
+    let rules_of = suppress.iter().map(|path| ("--suppress", Some(path.as_path())));
+    distinct(written.into_iter().chain(rules_of))?;
     let symbols = kernel.as_deref().map(symbols::read).transpose()?.unwrap_or_default();
-    let rules = suppress::read(preset, suppress)?;
+    let rules = suppress::read(preset, suppress, &symbols)?;
     let page = html.as_deref().map(Place::check).transpose()?;
-    let emulator = Emulator::find(command, plugin.as_deref())?;
-    let folder;
-    let path = if let Some(path) = output {
-        path
+    let rule_for = |find: &Find| rules.iter().find(|rule| rule.matches(find, &symbols));
+    let mut keep = Keep::default();
+    let (reading, source) = if let Some(path) = read {
+        let wrong = |error| Failure::Input(format!("{}: {error}", path.display()));
+        (Reading::of(path).map_err(wrong)?, Source::File(path))
     } else {
-        folder = tempfile::tempdir().map_err(|error| Failure::writing("the report", &error))?;
-        &folder.path().join("report")
+        let emulator = Emulator::find(command, plugin.as_deref())?;
+        keep = Keep::open(output.as_deref())?;
+        let running = emulator.start(symbols.ends())?;
+        let reading = watch(&running.report, &mut keep, |find| rule_for(find).is_none());
+        let wrong = |error| Failure::Input(format!("{}: {error}", emulator.name()));
+        let status = running.end().map_err(wrong)?;
+        (reading.map_err(wrong)?, Source::Ended(emulator.name(), status))
     };
-    let ended = emulator.run(path, symbols.ends())?;
-    let report = Report::read(path)?;
-    if !report.is_begun {
-        return Err(Failure::Input(format!("{} ended ({ended}) before the plugin began", emulator.name())));
+    let is_begun = reading.is_begun;
+    let judged = Judged::of(reading, rule_for);
+    if is_begun {
+        print(&text::of(&judged, &symbols))?;
+        if let Some(page) = page {
+            page.write(html::sanitizer::of(&command_line(), &judged, &symbols).as_bytes())?;
+        }
     }
-    let judged = report.judged(&rules, |rule, find| rule.matches(find, &symbols));
-    print(&text::of(&judged, &symbols))?;
-    if let Some(page) = page {
-        page.write(html::sanitizer::of(&command_line(), &judged, &symbols).as_bytes())?;
+    Failure::both(of(&judged, is_begun, &source), keep.failed)
+}
+
+/// The file of `--output`.
+#[derive(Debug)]
+struct Keep<'a> {
+    file: Option<(&'a Path, File)>,
+    /// The first error of writing, after which nothing is written.
+    failed: Done,
+}
+
+impl Default for Keep<'_> {
+    fn default() -> Self {
+        Self { file: None, failed: Ok(()) }
     }
+}
+
+impl<'a> Keep<'a> {
+    fn open(path: Option<&'a Path>) -> Result<Self, Failure> {
+        let file = path.map(|path| Ok((path, Place::check(path)?.open()?))).transpose()?;
+        Ok(Self { file, failed: Ok(()) })
+    }
+
+    fn write(&mut self, line: &[u8]) {
+        let Some((path, file)) = &mut self.file else { return };
+        if let Err(error) = file.write_all(line) {
+            // What was found is still shown.
+            self.failed = Err(Failure::writing(path.display(), &error));
+            self.file = None;
+        }
+    }
+}
+
+/// Reads a report while it is written, keeps it, and says at once that there is a find.
+fn watch(report: impl Read, keep: &mut Keep<'_>, is_new: impl Fn(&Find) -> bool) -> io::Result<Reading> {
+    let mut is_first = true;
+    let found = |find: &Find| {
+        if is_first && is_new(find) {
+            is_first = false;
+            complain(&format!("a flush was missing; all are shown when QEMU ends: {}", told(find)));
+        }
+    };
+    Reading::along(report, |line| keep.write(line), found)
+}
+
+/// What the program ends with.
+fn of(judged: &Judged, is_begun: bool, source: &Source) -> Done {
     if !judged.finds.is_empty() {
         let counted = text::counted(judged.finds.len(), judged.uses());
         return Err(Failure::Checked(vec![format!("flushes were missing: {counted}")]));
     }
-    let Some(end) = &judged.end else {
-        return Err(Failure::Input(format!(
-            "{} ended ({ended}) before the report was whole",
-            emulator.name()
-        )));
+    let why = match &judged.end {
+        _ if !is_begun => ": there is no report of the plugin",
+        None => ": the report is not whole",
+        Some(end) if end.looks == 0 => {
+            ": nothing was compared: the guest must run by TCG, without KVM, and long enough to use page tables"
+        }
+        Some(_) if matches!(source, Source::Ended(_, status) if !status.success()) => "",
+        Some(_) => return Ok(()),
     };
-    if end.looks == 0 {
-        let why = "nothing was compared: the guest must run by TCG, without KVM, and long enough to use page tables";
-        return Err(Failure::Input(format!("{} ended ({ended}), and {why}", emulator.name())));
-    }
-    if !ended.success() {
-        return Err(Failure::Input(format!("{} ended ({ended})", emulator.name())));
-    }
-    Ok(())
-}
-
-impl Judged {
-    /// How often the finds were made, if that is known.
-    fn uses(&self) -> Option<u64> {
-        self.finds.iter().map(|(_, uses)| *uses).sum()
-    }
-}
-
-impl Report {
-    fn read(path: &Path) -> Result<Self, Failure> {
-        let unreadable =
-            |error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", path.display()));
-        let file = File::open(path).map_err(|error| unreadable(&error))?;
-        let mut report = Self::default();
-        for line in BufReader::new(file).lines() {
-            let line = line.map_err(|error| unreadable(&error))?;
-            match serde_json::from_str(&line) {
-                Ok(Line::Find(find)) => report.finds.push(*find),
-                Ok(Line::End(summary)) => report.end = Some(summary),
-                Ok(Line::Begin { .. }) => report.is_begun = true,
-                // The emulator was ended while it wrote the line, or the disk was full.
-                Err(_) => break,
-            }
-        }
-        Ok(report)
-    }
-
-    /// Leaves out what rules name.
-    fn judged(self, rules: &[Rule], matches: impl Fn(&Rule, &Find) -> bool) -> Judged {
-        let uses = |number: usize| self.end.as_ref().and_then(|end| end.uses.get(number).copied());
-        let mut suppressed: Vec<(Rule, usize, Option<u64>)> = Vec::new();
-        let mut finds = Vec::new();
-        for (number, find) in self.finds.into_iter().enumerate() {
-            let Some(rule) = rules.iter().find(|rule| matches(rule, &find)) else {
-                finds.push((find, uses(number)));
-                continue;
-            };
-            let more = uses(number);
-            match suppressed.iter_mut().find(|(known, ..)| known == rule) {
-                Some((_, finds, uses)) => (*finds, *uses) = (*finds + 1, uses.zip(more).map(|(a, b)| a + b)),
-                None => suppressed.push((rule.clone(), 1, more)),
-            }
-        }
-        Judged { finds, suppressed, end: self.end }
-    }
+    Err(Failure::Input(format!("{source}{why}")))
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::symbols::function;
 use crate::args::Preset;
-use crate::failure::Failure;
+use crate::failure::{complain, Failure};
 
 /// A file of rules.
 #[derive(Debug, Deserialize)]
@@ -34,8 +34,12 @@ pub(crate) struct Rule {
     used: Vec<String>,
 }
 
-/// Reads the rules of the presets and files.
-pub(super) fn read(presets: &[Preset], files: &[impl AsRef<Path>]) -> Result<Vec<Rule>, Failure> {
+/// Reads the rules of the presets and files. Says which names of a file's rules no function has: they leave nothing out.
+pub(super) fn read(
+    presets: &[Preset],
+    files: &[impl AsRef<Path>],
+    symbols: &Symbols,
+) -> Result<Vec<Rule>, Failure> {
     let mut rules = Vec::new();
     for preset in presets {
         rules.extend(parse(preset.rules()).map_err(|error| Failure::Input(format!("the preset: {error}")))?);
@@ -43,7 +47,13 @@ pub(super) fn read(presets: &[Preset], files: &[impl AsRef<Path>]) -> Result<Vec
     for path in files.iter().map(AsRef::as_ref) {
         let wrong = |what: &dyn std::fmt::Display| Failure::Input(format!("{}: {what}", path.display()));
         let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
-        rules.extend(parse(&text).map_err(|error| wrong(&error))?);
+        let own = parse(&text).map_err(|error| wrong(&error))?;
+        for name in own.iter().flat_map(|rule| rule.changed.iter().chain(&rule.used)) {
+            if !symbols.names().any(|function| fits(name, without_part(function))) {
+                complain(&format!("{}: --kernel has no function {name}", path.display()));
+            }
+        }
+        rules.extend(own);
     }
     Ok(rules)
 }
@@ -77,9 +87,13 @@ impl Rule {
 /// Whether a place is in a function with a name, or in one that it has called.
 fn is_in(pattern: &str, place: &Place, symbols: &Symbols) -> bool {
     let addresses = std::iter::once(place.instruction).chain(place.callers.iter().map(|caller| caller - 1));
-    // What a compiler made of a function has a dot behind the function's name.
-    let mut names = addresses.filter_map(|address| function(symbols, address)?.0.split('.').next());
+    let mut names = addresses.filter_map(|address| Some(without_part(function(symbols, address)?.0)));
     names.any(|name| fits(pattern, name))
+}
+
+/// The name of a function, of which a compiler may have made several, with a dot behind the name.
+fn without_part(name: &str) -> &str {
+    name.split('.').next().unwrap_or(name)
 }
 
 /// Whether a name fits a pattern in which `*` stands for any letters.

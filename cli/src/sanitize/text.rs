@@ -5,13 +5,15 @@ use std::fmt::Write as _;
 use ceasefire_linux::kernel::symbols::Symbols;
 use ceasefire_sanitizer::find::{Find, Place, Summary, Window};
 
-use super::events::{events, kind, milliseconds, told};
+use super::events::{events, milliseconds, rule, told};
 use super::symbols::{function, named, short};
 use super::Judged;
 use crate::number::compact;
 
-/// The windows that are shown, and the functions of each: that of the change, and its callers.
+/// The windows that are shown.
 const WINDOWS: usize = 5;
+
+/// The functions of a change that a line has: its own, and its callers.
 const FUNCTIONS: usize = 4;
 
 pub(super) fn of(judged: &Judged, symbols: &Symbols) -> String {
@@ -20,32 +22,45 @@ pub(super) fn of(judged: &Judged, symbols: &Symbols) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{}. {}\n", number + 1, shown(find, *uses, symbols));
     }
+    if judged.finds.len() > 1 {
+        text += "The finds in short:\n";
+        for (number, (find, uses)) in judged.finds.iter().enumerate() {
+            let _ = writeln!(text, "{:>4}. {}", number + 1, short_of(find, *uses, symbols));
+        }
+    }
     for (rule, finds, uses) in &judged.suppressed {
         let _ = writeln!(text, "Suppressed: {}: {}.", counted(*finds, *uses), rule.reason);
     }
     match &judged.end {
         Some(end) => text.push_str(&summary(judged, end, symbols)),
-        None => text.push_str("The report ends in the middle: QEMU was ended.\n"),
+        None => text.push_str("The report is not whole: QEMU was ended, or the file is cut off.\n"),
     }
     text
 }
 
 /// A number of finds, and of uses if they are known.
-pub(super) fn counted(finds: usize, uses: Option<u64>) -> String {
+pub(crate) fn counted(finds: usize, uses: Option<u64>) -> String {
     let finds = match finds {
         1 => "1 find".to_owned(),
         finds => format!("{finds} finds"),
     };
     match uses {
-        Some(1) => format!("{finds} in 1 use"),
-        Some(uses) => format!("{finds} in {} uses", compact(uses as f64)),
+        Some(uses) => format!("{finds} in {}", times(uses)),
         None => finds,
+    }
+}
+
+/// A number of uses.
+fn times(uses: u64) -> String {
+    match uses {
+        1 => "1 use".to_owned(),
+        uses => format!("{} uses", compact(uses as f64)),
     }
 }
 
 /// A find: what it is, and its events.
 fn shown(find: &Find, uses: Option<u64>, symbols: &Symbols) -> String {
-    let (kind, rule) = kind(find.kind);
+    let (kind, rule) = (find.kind.name(), rule(find.kind));
     let mut text = format!("{kind} ({rule}): {}", told(find));
     if let Some(uses) = uses.filter(|uses| *uses > 1) {
         let _ = write!(text, "; {} alike", compact(uses as f64));
@@ -69,6 +84,24 @@ fn shown(find: &Find, uses: Option<u64>, symbols: &Symbols) -> String {
         let _ = write!(text, "\n     CPU {} has flushed nothing before.", find.used.cpu);
     }
     text
+}
+
+/// A find in a line: its kind, how often, and the code that changed the entry.
+pub(crate) fn short_of(find: &Find, uses: Option<u64>, symbols: &Symbols) -> String {
+    let (kind, rule) = (find.kind.name(), rule(find.kind));
+    let uses = uses.map_or_else(String::new, |uses| format!(", {}", times(uses)));
+    let changed = find.changed.as_ref().map_or_else(
+        || "change not seen".to_owned(),
+        |changed| format!("changed by {}", chain(&changed.place, symbols)),
+    );
+    format!("{kind} ({rule}){uses}: {changed}")
+}
+
+/// The function of a place, and its callers.
+fn chain(place: &Place, symbols: &Symbols) -> String {
+    let all = std::iter::once(&place.instruction).chain(&place.callers).take(FUNCTIONS);
+    let names: Vec<String> = all.map(|address| short(symbols, *address)).collect();
+    names.join(" by ")
 }
 
 /// Whether a flush was missing, in words.
@@ -121,9 +154,7 @@ fn summary(judged: &Judged, end: &Summary, symbols: &Symbols) -> String {
             );
         }
         if let Some(place) = &window.changed {
-            let all = std::iter::once(&place.instruction).chain(&place.callers).take(FUNCTIONS);
-            let names: Vec<String> = all.map(|address| short(symbols, *address)).collect();
-            let _ = write!(text, ": {}", names.join(" by "));
+            let _ = write!(text, ": {}", chain(place, symbols));
         }
         text.push('\n');
     }

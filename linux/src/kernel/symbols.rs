@@ -65,6 +65,11 @@ impl Symbols {
         Some((*self.addresses.get(programs)?, *self.addresses.last()?))
     }
 
+    /// The names of all functions.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.addresses.iter().map(|address| self.name(*address))
+    }
+
     /// The address of a function.
     pub fn address(&self, name: &str) -> Option<u64> {
         self.addresses.iter().copied().find(|address| self.name(*address) == name)

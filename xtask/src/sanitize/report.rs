@@ -29,7 +29,8 @@ impl Report {
             let Ok(line) = serde_json::from_str::<Value>(line) else { break };
             if let Some(kind) = line["find"]["kind"].as_str() {
                 *report.kinds.entry(kind.to_owned()).or_default() += 1;
-                report.addresses.extend(line["find"]["address"].as_u64());
+                let address = line["find"]["address"].as_str().and_then(|text| text.strip_prefix("0x"));
+                report.addresses.extend(address.and_then(|digits| u64::from_str_radix(digits, 16).ok()));
             }
             report.looks = report.looks.or(line["end"]["looks"].as_u64());
         }
@@ -60,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_report_is_read_as_far_as_it_is_whole() {
-        let find = |kind: &str| format!("{{\"find\":{{\"kind\":\"{kind}\",\"address\":4096}}}}\n");
+        let find = |kind: &str| format!("{{\"find\":{{\"kind\":\"{kind}\",\"address\":\"0x1000\"}}}}\n");
         let text = ["{\"begin\":{\"cpus\":4}}\n", &find("reuse"), &find("late-use"), &find("reuse")].concat();
         let half = Report::of(&(text.clone() + "{\"find\":{\"ki"));
         assert_eq!((half.finds(), half.words(), half.looks), (3, "1 late-use, 2 reuse".to_owned(), None));
