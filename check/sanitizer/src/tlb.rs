@@ -14,13 +14,24 @@ pub(crate) struct Cached {
     pub(crate) frame: u64,
     pub(crate) rights: Rights,
     pub(crate) global: bool,
-    /// The physical address of the entry from which it is.
+    /// The power of two of the entries from which it is.
+    pub(crate) joint: u32,
+    /// The physical address of the entry from which it is: that of the address, if there are several.
     pub(crate) entry: u64,
     /// The version of that entry's table then.
     pub(crate) version: u32,
     /// The time, in nanoseconds, and the instruction that used it first.
     pub(crate) since: u64,
     pub(crate) by: u64,
+}
+
+impl Cached {
+    /// As a page of a size is cached for an address in it.
+    fn at(self, shift: u32, address: u64) -> Self {
+        let others = (1 << self.joint) - 1;
+        let index = address >> (shift - self.joint) & others;
+        Self { entry: self.entry & !(8 * others) | 8 * index, ..self }
+    }
 }
 
 /// A page: the size's power of two, and the address in units of the size.
@@ -47,7 +58,9 @@ impl Tlb {
         let sizes = (PAGE..u64::BITS).filter(|shift| self.sizes >> shift & 1 != 0);
         sizes.flat_map(move |shift| {
             let page = (shift, address >> shift);
-            sets.into_iter().flatten().filter_map(move |set| Some((shift, *set.get(&page)?)))
+            sets.into_iter()
+                .flatten()
+                .filter_map(move |set| Some((shift, set.get(&page)?.at(shift, address))))
         })
     }
 
@@ -120,10 +133,11 @@ mod tests {
         shift: 12,
         rights: Rights { store: true, user: true, execute: true },
         global: false,
+        joint: 0,
     };
 
     fn cached(frame: u64) -> Cached {
-        Cached { frame, rights: SMALL.rights, global: false, entry: 0, version: 0, since: 0, by: 0 }
+        Cached { frame, rights: SMALL.rights, global: false, joint: 0, entry: 0, version: 0, since: 0, by: 0 }
     }
 
     /// A small page under two ASIDs, a large one around it, and a global one.
@@ -149,6 +163,19 @@ mod tests {
         assert_eq!(frames(&tlb, 1, 0x20_1fff), [1, 3, 4]);
         assert_eq!(frames(&tlb, 2, 0x20_1000), [2, 4]);
         assert_eq!((frames(&tlb, 1, 0x20_2000), frames(&tlb, 2, 0x20_2000)), (vec![3], vec![]));
+    }
+
+    #[test]
+    fn pages_that_are_cached_as_one_have_an_entry_each() {
+        let mut tlb = Tlb::default();
+        let joined = Translation { frame: 0x23, joint: 4, ..SMALL }.joined().expect("16 pages");
+        assert_eq!((joined.frame, joined.shift), (0x20, 16));
+        tlb.insert(1, 0x3_3000, &joined, Cached { joint: 4, entry: 0x9198, ..cached(0x20) });
+        let entries = |address| tlb.find(1, address).map(|(_, cached)| cached.entry).collect::<Vec<_>>();
+        assert_eq!(
+            [0x3_0000, 0x3_3000, 0x3_ffff, 0x4_0000].map(entries),
+            [vec![0x9180], vec![0x9198], vec![0x91f8], vec![]]
+        );
     }
 
     #[test]

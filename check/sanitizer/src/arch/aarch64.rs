@@ -5,8 +5,8 @@
 //! at EL2: all its accesses count as not compared. Neither are 128-bit entries, permissions by index (`FEAT_S1PIE`), whose
 //! bits are read as if they had their old meaning, and TLBs that CPUs share (TTBR.CnP).
 //!
-//! A CPU may cache a set of entries with the contiguous bit as one. What is kept here is the page itself: a CPU may also do
-//! that, and an invalidation that names one page of the set need not drop the others then.
+//! A CPU may cache a set of entries with the contiguous bit as one, or each alone. Both are kept: an invalidation that names
+//! one page drops that and the set, but not the other pages.
 //!
 //! The access flag is not looked at. Entries without it are never cached, but an access that was made has used one that
 //! had it, and hardware may set it in memory before it is seen here (section D8.5).
@@ -50,6 +50,8 @@ const USER: u64 = 1 << 6;
 /// AP[2]: it cannot be stored to.
 const READ_ONLY: u64 = 1 << 7;
 const NOT_GLOBAL: u64 = 1 << 11;
+/// It and its neighbours may be cached as one.
+const CONTIGUOUS: u64 = 1 << 52;
 /// Hardware clears `READ_ONLY` at a store, if it manages that.
 const DIRTY_MANAGED: u64 = 1 << 51;
 const NO_KERNEL_EXECUTE: u64 = 1 << 53;
@@ -133,6 +135,22 @@ fn shift(granule: u32, above: u32) -> u32 {
     granule + above * (granule - 3)
 }
 
+/// The power of two of the entries, so many levels above the last, that the contiguous bit joins (section D8.7.1). 0: none.
+fn joint(granule: u32, above: u32) -> u32 {
+    match (granule, above) {
+        (12, 0..=2) => 4,
+        (14, 0) => 7,
+        (14 | 16, 0 | 1) => 5,
+        _ => 0,
+    }
+}
+
+/// The sizes of what entries of a granule translate, so many levels above the last: a bit for each power of two.
+fn sizes(granule: u32, above: u32) -> u64 {
+    let alone = shift(granule, above);
+    1 << alone | 1 << (alone + joint(granule, above))
+}
+
 /// The power of two of a granule, as the operands of TLBIs name it. `None`: none is named.
 fn granule_named(bits: u64) -> Option<u32> {
     Some(match bits & 3 {
@@ -208,20 +226,16 @@ impl Aarch64 {
         }
     }
 
-    /// The pages that a level's number in an operand leaves: a hint, and nothing needs to be dropped if it is wrong. All
-    /// are left if there is none, or it is of a level without pages.
-    fn sizes(&self, granule: u32, level: u64) -> u64 {
+    /// The level, above the last, that a number in an operand names: a hint, and nothing needs to be dropped if it is wrong.
+    /// `None`: it names none, or one without pages.
+    fn level(&self, granule: u32, level: u64) -> Option<u32> {
         let first = match granule {
             12 if self.tcr & TCR_DS == 0 => 1,
             14 if self.tcr & TCR_DS == 0 => 2,
             12 => 0,
             _ => 1,
         };
-        if level < first {
-            u64::MAX
-        } else {
-            1 << shift(granule, 3 - level as u32)
-        }
+        (level >= first).then(|| 3 - level as u32)
     }
 
     /// What a TLBI drops. `None`: perhaps nothing.
@@ -234,8 +248,9 @@ impl Aarch64 {
             Scope::Address { any } => {
                 // Other CPUs ignore these bits.
                 let level = if self.hints == Some(true) { operand >> 44 & 0xf } else { 0 };
-                let sizes =
-                    granule_named(level >> 2).map_or(u64::MAX, |granule| self.sizes(granule, level & 3));
+                let named = granule_named(level >> 2);
+                let named = named.and_then(|granule| Some((granule, self.level(granule, level & 3)?)));
+                let sizes = named.map_or(u64::MAX, |(granule, above)| sizes(granule, above));
                 let range = Some((extend(operand << PAGE, 55) >> PAGE << PAGE, 1));
                 Invalidation { asid: asid.filter(|_| !any), range, sizes, ..everything }
             }
@@ -246,17 +261,17 @@ impl Aarch64 {
                 let unit = if self.tcr & TCR_DS == 0 { granule } else { 16 };
                 let start = extend(operand << unit, 36 + unit) >> unit << unit;
                 let bytes = (number + 1) << (5 * scale + 1) << granule;
-                // No level means each.
-                let all = (0..4).fold(0, |sizes, above| sizes | 1 << shift(granule, above));
-                let named = if level == 0 { u64::MAX } else { self.sizes(granule, level) };
-                if named != u64::MAX && !start.is_multiple_of(named) {
+                let named = if level == 0 { None } else { self.level(granule, level) };
+                if named.is_some_and(|above| !start.is_multiple_of(1 << shift(granule, above))) {
                     // The range is not known then.
                     return None;
                 }
+                // No level means each.
+                let levels = named.map_or(0..4, |above| above..above + 1);
                 Invalidation {
                     asid: asid.filter(|_| !any),
                     range: Some((start, bytes)),
-                    sizes: all & named,
+                    sizes: levels.fold(0, |all, above| all | sizes(granule, above)),
                     ..everything
                 }
             }
@@ -367,8 +382,12 @@ impl Arch for Aarch64 {
                 return Some(walk);
             }
             let may = |no: u64, below: u64| entry & no == 0 && lacks & below == 0;
+            let frame = half.address(entry, shift) >> PAGE;
+            let joint = if entry & CONTIGUOUS == 0 { 0 } else { joint(half.granule, above) };
+            // Of a set that is not aligned nothing is known but its own pages.
+            let is_aligned = (frame << PAGE ^ address) >> shift & ((1 << joint) - 1) == 0;
             walk.translation = Some(Translation {
-                frame: half.address(entry, shift) >> PAGE,
+                frame,
                 shift,
                 rights: Rights {
                     store: may(READ_ONLY, TABLE_READ_ONLY),
@@ -377,6 +396,7 @@ impl Arch for Aarch64 {
                         || may(NO_KERNEL_EXECUTE, TABLE_NO_KERNEL_EXECUTE),
                 },
                 global: entry & NOT_GLOBAL == 0,
+                joint: if is_aligned { joint } else { 0 },
             });
             return Some(walk);
         }
@@ -512,17 +532,26 @@ mod tests {
         let sizes = |tcr, level: u64| {
             on(tcr, 0, 0).dropped(Scope::Address { any: true }, level << 44).expect("an address").sizes
         };
-        for (level, shift) in [(0b0111, 12), (0b0110, 21), (0b0101, 30), (0b1011, 14), (0b1010, 25)] {
-            assert_eq!(sizes(LINUX, level), 1 << shift);
-        }
-        for (level, shift) in [(0b1111, 16), (0b1110, 29), (0b1101, 42)] {
-            assert_eq!(sizes(LINUX, level), 1 << shift);
+        for (level, alone, joint) in [
+            (0b0111, 12, 4),
+            (0b0110, 21, 4),
+            (0b0101, 30, 4),
+            (0b1011, 14, 7),
+            (0b1010, 25, 5),
+            (0b1111, 16, 5),
+            (0b1110, 29, 5),
+            (0b1101, 42, 0),
+        ] {
+            assert_eq!(sizes(LINUX, level), 1 << alone | 1 << (alone + joint));
         }
         // The address of the upper half, whose high bits were left where the hint is: of a page of 64 KiB.
         let shifted = 0xffff_ffff_ffe0_4000 >> 12;
         let dropped = on(LINUX, 0, 0).dropped(Scope::Address { any: true }, shifted);
         let range = Some((0xffff_ffff_ffe0_4000, 1));
-        assert_eq!(dropped, Some(Invalidation { range, sizes: 1 << 16, ..Invalidation::EVERYTHING }));
+        assert_eq!(
+            dropped,
+            Some(Invalidation { range, sizes: 1 << 16 | 1 << 21, ..Invalidation::EVERYTHING })
+        );
         let without = Aarch64 { hints: Some(false), ..on(LINUX, 0, 0) };
         let dropped = without.dropped(Scope::Address { any: true }, 0xf << 44);
         assert_eq!(dropped.map(|dropped| dropped.sizes), Some(u64::MAX));
@@ -539,7 +568,7 @@ mod tests {
             let operand = 7 << 48 | granule << 46 | scale << 44 | number << 39 | level << 37 | base;
             on(tcr, 0, 0).dropped(Scope::Range { any: false }, operand)
         };
-        let small = 1 << 12 | 1 << 21 | 1 << 30 | 1 << 39;
+        let small = 1 << 12 | 1 << 16 | 1 << 21 | 1 << 25 | 1 << 30 | 1 << 34 | 1 << 39;
         let whole = Invalidation { asid: Some(7), sizes: small, ..Invalidation::EVERYTHING };
         let range = |start, bytes| Some(Invalidation { range: Some((start, bytes)), ..whole });
         assert_eq!(of(LINUX, 1, 0, 0, 0, 0x400), range(0x40_0000, 2 << 12));
@@ -548,11 +577,11 @@ mod tests {
         let upper = (0xffff_8000_0040_0000_u64 >> 12) & ((1 << 37) - 1);
         assert_eq!(of(LINUX, 1, 0, 0, 0, upper), range(0xffff_8000_0040_0000, 2 << 12));
         // Of one level, which an address must fit.
-        let large = Invalidation { range: Some((0x40_0000, 2 << 12)), sizes: 1 << 21, ..whole };
+        let large = Invalidation { range: Some((0x40_0000, 2 << 12)), sizes: 1 << 21 | 1 << 25, ..whole };
         assert_eq!(of(LINUX, 1, 2, 0, 0, 0x400), Some(large));
         assert_eq!(of(LINUX, 1, 2, 0, 0, 0x401), None);
         // In units of other granules, or of 64 KiB with 52-bit addresses.
-        let sizes = 1 << 16 | 1 << 29 | 1 << 42 | 1 << 55;
+        let sizes = 1 << 16 | 1 << 21 | 1 << 29 | 1 << 34 | 1 << 42 | 1 << 55;
         let of_64k = Invalidation { range: Some((0x40_0000, 2 << 16)), sizes, ..whole };
         assert_eq!(of(LINUX, 3, 0, 0, 0, 0x40), Some(of_64k));
         assert_eq!(of(LINUX | TCR_DS, 1, 0, 0, 0, 0x40), range(0x40_0000, 2 << 12));
@@ -628,6 +657,22 @@ mod tests {
             let walk = walk(&cpu, address, &entries).expect("tables");
             assert_eq!((walk.translation, walk.len, walk.levels), (None, len, 4));
         }
+    }
+
+    #[test]
+    fn entries_with_the_contiguous_bit_are_joined_if_they_are_aligned() {
+        let cpu = on(LINUX, 1, 0);
+        let mut entries = vec![(0x0, 0x1000 | 3), (0x1000, 0x2000 | 3), (0x2000, 0x3000 | 3)];
+        entries.extend([
+            (0x3018, CONTIGUOUS | 0x5_3000 | 3),
+            (0x3020, CONTIGUOUS | 0x5_3000 | 3),
+            (0x3028, 0x5_5000 | 3),
+        ]);
+        let joined = |page: u64| {
+            let translation = walk(&cpu, page << 12, &entries)?.translation?;
+            translation.joined().map(|joined| (joined.frame, joined.shift))
+        };
+        assert_eq!([3, 4, 5].map(joined), [Some((0x50, 16)), None, None]);
     }
 
     #[test]

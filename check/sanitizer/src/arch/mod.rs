@@ -29,9 +29,18 @@ pub struct Translation {
     pub rights: Rights,
     /// It is used under every ASID.
     pub global: bool,
+    /// The power of two of the pages that a CPU may cache as one, of which it is one. 0: it is alone.
+    pub joint: u32,
 }
 
 impl Translation {
+    /// The translation of all pages that a CPU may cache as one. `None`: it is alone.
+    pub(crate) fn joined(&self) -> Option<Self> {
+        let shift = self.shift + self.joint;
+        let frame = self.frame >> (shift - PAGE) << (shift - PAGE);
+        (self.joint > 0).then_some(Self { frame, shift, joint: 0, ..*self })
+    }
+
     /// The frame behind an address of the page.
     pub fn frame_of(&self, address: u64) -> u64 {
         self.frame + (address >> PAGE & ((1 << (self.shift - PAGE)) - 1))

@@ -204,7 +204,8 @@ impl Arch for Riscv64 {
                     execute: entry & EXECUTABLE != 0,
                 };
                 let found = page(entry, level);
-                walk.translation = found.map(|(frame, shift)| Translation { frame, shift, rights, global });
+                walk.translation =
+                    found.map(|(frame, shift)| Translation { frame, shift, rights, global, joint: 0 });
                 break;
             }
             table = self::address(entry);
@@ -356,7 +357,8 @@ mod tests {
         ];
         let satp = 8 << MODE | 7 << ASID | 1;
         let of = |address| walk(satp, &entries, address).and_then(|walk| Some((walk.translation?, walk.len)));
-        let translation = |frame, shift| Translation { frame, shift, rights: NORMAL, global: false };
+        let translation =
+            |frame, shift| Translation { frame, shift, rights: NORMAL, global: false, joint: 0 };
         assert_eq!(of(0x1234), Some((translation(9, 12), 3)));
         assert_eq!(of(0x10008), Some((translation(0x10, 16), 3)));
         assert_eq!(translation(0x10, 16).frame_of(0x1_5000), 0x15);
@@ -380,7 +382,7 @@ mod tests {
         let of = |satp| walk(satp, &entries, address);
         let sv48 = of(9 << MODE | 1).expect("a mode that is known");
         assert_eq!((sv48.levels, sv48.len, sv48.last()), (4, 3, 0x3008));
-        let expected = Translation { frame: 0x200, shift: 21, rights: NORMAL, global: false };
+        let expected = Translation { frame: 0x200, shift: 21, rights: NORMAL, global: false, joint: 0 };
         assert_eq!(sv48.translation, Some(expected));
         assert_eq!(expected.frame_of(address), 0x205);
         let sv57 = of(10 << MODE | 4).expect("a mode that is known");

@@ -233,6 +233,7 @@ impl Arch for X86 {
                     shift,
                     rights,
                     global: entry & GLOBAL != 0 && self.cr4 & CR4_PGE != 0,
+                    joint: 0,
                 });
                 return Some(walk);
             }
@@ -493,15 +494,30 @@ mod tests {
         let load = |address| Some(entries.iter().find(|entry| entry.0 == address).map_or(0, |entry| entry.1));
         let of = |address| cpu.walk(address, &load).and_then(|walk| Some((walk.translation?, walk.len)));
         let all = Rights { store: true, user: true, execute: true };
-        let small =
-            Translation { frame: 9, shift: 12, rights: Rights { execute: false, ..all }, global: false };
+        let small = Translation {
+            frame: 9,
+            shift: 12,
+            rights: Rights { execute: false, ..all },
+            global: false,
+            joint: 0,
+        };
         assert_eq!(of(0), Some((small, 4)));
-        let large =
-            Translation { frame: 0x200, shift: 21, rights: Rights { store: false, ..all }, global: false };
+        let large = Translation {
+            frame: 0x200,
+            shift: 21,
+            rights: Rights { store: false, ..all },
+            global: false,
+            joint: 0,
+        };
         assert_eq!(of(0x20_0000), Some((large, 3)));
         assert_eq!(large.frame_of(0x20_3000), 0x203);
-        let huge =
-            Translation { frame: 0x40000, shift: 30, rights: Rights { user: false, ..all }, global: true };
+        let huge = Translation {
+            frame: 0x40000,
+            shift: 30,
+            rights: Rights { user: false, ..all },
+            global: true,
+            joint: 0,
+        };
         assert_eq!(of(0x4000_0000), Some((huge, 2)));
         assert_eq!((of(0x1000), of(1 << 39)), (None, None));
         assert!(X86 { cr0: 0, ..cpu }.walk(0, &load).is_none());

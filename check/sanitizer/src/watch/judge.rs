@@ -98,17 +98,23 @@ impl Watch {
             // A right to store that it has got since counts from its first store.
             let is_new = held.is_none_or(|held| what.store && !held.rights.store);
             if let Some(translation) = walk.translation.filter(|_| is_new) {
-                let Translation { frame, rights, global, .. } = translation;
-                let cached = Cached {
-                    frame,
-                    rights,
-                    global,
+                let cached = |of: &Translation, joint| Cached {
+                    frame: of.frame,
+                    rights: of.rights,
+                    global: of.global,
+                    joint,
                     entry: walk.last(),
                     version,
                     since: seen.now,
                     by: what.by,
                 };
-                cpu.tlb.insert(asid, what.address, &translation, cached);
+                cpu.tlb.insert(asid, what.address, &translation, cached(&translation, 0));
+                let is_new = |joined: &Translation| {
+                    cpu.tlb.find(asid, what.address).all(|(shift, _)| shift != joined.shift)
+                };
+                if let Some(joined) = translation.joined().filter(is_new) {
+                    cpu.tlb.insert(asid, what.address, &joined, cached(&joined, translation.joint));
+                }
             }
             let store = walk.translation.is_some_and(|translation| translation.rights.store);
             *cpu.quick(page) = Quick { store, ..quick };
@@ -147,7 +153,8 @@ impl Watch {
         self.owners.written_at(frame).filter(|written| written.time > change.at.time)
     }
 
-    /// Compares the frame with that of each translation that the CPU may have cached. Returns the one to the same frame.
+    /// Compares the frame with that of each translation that the CPU may have cached. Returns the one to the same frame, of
+    /// the page alone.
     fn compare_with_cached<A: Arch, U: Access>(
         &self,
         cpu: &mut Cpu<A>,
@@ -159,7 +166,7 @@ impl Watch {
         for (shift, cached) in cpu.tlb.find(asid, what.address) {
             let own = cached.frame + (what.address >> PAGE & ((1 << (shift - PAGE)) - 1));
             if own == frame {
-                held = Some(cached);
+                held = Some(cached).filter(|cached| cached.joint == 0).or(held);
             } else if what.store && !cached.rights.store {
                 // It could not serve this store: the CPU has faulted, or walked anew for rights that it lacked.
                 outgrown = true;

@@ -632,8 +632,9 @@ fn a_tlbi_drops_nothing_before_a_barrier_that_reaches_as_far() {
     let watch = Watch::new("aarch64", 2, Code::default(), report, || 0);
     let mut cpus = [0, 1].map(Cpu::<Aarch64>::new);
     let rights = Rights::default();
-    let cached = Cached { frame: 1, rights, global: false, entry: 0x1000, version: 0, since: 0, by: 0 };
-    let translation = Translation { frame: 1, shift: 12, rights, global: false };
+    let cached =
+        Cached { frame: 1, rights, global: false, joint: 0, entry: 0x1000, version: 0, since: 0, by: 0 };
+    let translation = Translation { frame: 1, shift: 12, rights, global: false, joint: 0 };
     let run = |cpu: &mut Cpu<Aarch64>, word: u32| {
         let what = Aarch64::decode(&word.to_le_bytes()).expect("an instruction that matters");
         watch.execute(cpu, what, 0, &Zeros);
@@ -667,9 +668,14 @@ fn a_tlbi_drops_nothing_before_a_barrier_that_reaches_as_far() {
 #[test]
 fn a_cpu_has_nothing_cached_for_what_it_has_faulted_for() {
     let (mut cpu, rights) = (Cpu::<Aarch64>::new(0), Rights::default());
-    let cached = Cached { frame: 1, rights, global: false, entry: 0, version: 0, since: 0, by: 0 };
+    let cached = Cached { frame: 1, rights, global: false, joint: 0, entry: 0, version: 0, since: 0, by: 0 };
     for page in 0..2 {
-        cpu.tlb.insert(0, page << 12, &Translation { frame: 1, shift: 12, rights, global: false }, cached);
+        cpu.tlb.insert(
+            0,
+            page << 12,
+            &Translation { frame: 1, shift: 12, rights, global: false, joint: 0 },
+            cached,
+        );
     }
     cpu.lacks(0, 0x1008);
     assert_eq!((cpu.tlb.find(0, 0).count(), cpu.tlb.find(0, 0x1000).count()), (1, 0));

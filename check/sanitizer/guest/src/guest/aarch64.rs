@@ -2,7 +2,7 @@
 
 use core::arch::{asm, global_asm};
 
-use super::Page::{Global, Large, Small};
+use super::Page::{Global, Joined, Large, Small};
 use super::{case, Case, Page, Table};
 
 /// The first address of the memory of QEMU's `virt`.
@@ -66,7 +66,13 @@ pub(super) fn table_of(entry: u64) -> u64 {
 }
 
 pub(super) fn page(frame: u64, page: Page) -> u64 {
-    frame | VALID | 1 << 2 | if page == Large { 0 } else { 2 } | if page == Global { 0 } else { 1 << 11 }
+    let contiguous = if page == Joined { 1 << 52 } else { 0 };
+    frame
+        | VALID
+        | 1 << 2
+        | contiguous
+        | if page == Large { 0 } else { 2 }
+        | if page == Global { 0 } else { 1 << 11 }
 }
 
 /// Stores are seen by walks after a barrier.
@@ -142,6 +148,11 @@ pub(super) const CASES: &[Case] = &[
         tlbi!("vae1, x0", named(address + (1 << 20)), "dsb nsh");
     }),
     case!("nothing, of a large page", Large, true, |_| ()),
+    case!("nothing, of contiguous pages", Joined, true, |_| ()),
+    case!("vae1 of contiguous pages", Joined, false, |address| tlbi!("vae1, x0", named(address), "dsb nsh")),
+    case!("vae1 with a hint, of another contiguous page", Joined, false, |address| {
+        tlbi!("vae1, x0", RIGHT | named(address + (5 << 12)), "dsb nsh");
+    }),
     case!("vale1", Small, false, |address| tlbi!("vale1, x0", named(address), "dsb nsh")),
     case!("vaae1", Small, false, |address| tlbi!("vaae1, x0", OTHER_ASID | named(address), "dsb nsh")),
     case!("vaale1", Global, false, |address| tlbi!("vaale1, x0", named(address), "dsb nsh")),

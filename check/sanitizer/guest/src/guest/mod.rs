@@ -23,6 +23,20 @@ enum Page {
     Large,
     /// Small, and under every ASID.
     Global,
+    /// Small, and one of 16 that may be cached as one, if the architecture has them. The last of them is used in its place.
+    #[cfg(target_arch = "aarch64")]
+    Joined,
+}
+
+impl Page {
+    /// The pages that are mapped.
+    fn count(self) -> u64 {
+        match self {
+            #[cfg(target_arch = "aarch64")]
+            Self::Joined => 16,
+            _ => 1,
+        }
+    }
 }
 
 /// A case of a page, by its instructions. It has code of its own, so that the sanitizer tells its find apart.
@@ -61,15 +75,20 @@ impl Table {
 static TABLES: [Table; 48] = [const { Table::empty() }; 48];
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Uses a page, and has its entry lead to another frame. Each case has this code once more, so that its stores are told
+/// Uses a page, or the last of those that are mapped with it, and has its entry lead to another frame. Each case has this code once more, so that its stores are told
 /// apart from those of the others.
 #[inline(always)]
 #[allow(clippy::inline_always)]
 fn change(address: u64, page: Page) {
-    map(address, FRAMES[0], page);
+    let count = page.count();
+    for offset in (0..count).map(|number| number << 12) {
+        map(address + offset, FRAMES[0] + offset, page);
+    }
     arch::publish();
-    load(address);
-    map(address, FRAMES[1], page);
+    load(address + ((count - 1) << 12));
+    for offset in (0..count).map(|number| number << 12) {
+        map(address + offset, FRAMES[1] + offset, page);
+    }
     arch::publish();
 }
 
