@@ -20,7 +20,7 @@ pub enum Kind {
     StaleUse,
     /// A CPU used a frame although the page tables had another by then, and that one was written, or the change was over.
     Incoherence,
-    /// A CPU used a translation, or a right to store, that the page tables had lost, and the change was over: the thread
+    /// A CPU used a translation, or a right to store, that the page tables had lost, or stored to a page and left it clean, and the change was over: the thread
     /// that made it was back in its program, or more than a second had passed.
     LateUse,
     /// A CPU used a frame through a translation that the page tables had lost, and the frame had been overwritten whole.

@@ -101,7 +101,8 @@ impl Tables {
         let table = tables.get_mut(&frame)?;
         let after = ram.load(physical)?;
         let at = (physical >> 3) as usize % ENTRIES;
-        let (before, is_upper) = (table.entries[at], table.is_upper);
+        // The processor may have marked it since.
+        let (before, is_upper) = (A::marked(table.entries[at]), table.is_upper);
         let is_same = A::meaning(before) == A::meaning(after);
         let is_marked = is_same && A::meaning(after) == 0 && after != 0 && before != after;
         if is_same && !is_marked {

@@ -30,7 +30,7 @@ impl Cached {
     fn at(self, shift: u32, address: u64) -> Self {
         let others = (1 << self.joint) - 1;
         let index = address >> (shift - self.joint) & others;
-        Self { entry: self.entry & !(8 * others) | 8 * index, ..self }
+        Self { entry: self.entry & !(8 * others) | (8 * index), ..self }
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn told(find: &Find) -> String {
         Kind::Incoherence => format!("although its page tables had frame {other:#x} by then"),
         Kind::LateUse if find.faulted => "which it could still have had: the change was over".to_owned(),
         Kind::LateUse if find.store => {
-            "although its page tables forbade it, and the change was over".to_owned()
+            "although its page tables forbade it or had the page as clean, and the change was over".to_owned()
         }
         Kind::LateUse => "although its page tables had lost it, and the change was over".to_owned(),
         Kind::Reuse => "although its page tables had lost it, and the frame had been overwritten".to_owned(),

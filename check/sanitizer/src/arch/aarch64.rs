@@ -409,11 +409,11 @@ impl Arch for Aarch64 {
     }
 
     fn narrows(before: u64, after: u64) -> bool {
-        let stores = |entry: u64| entry & READ_ONLY == 0 || entry & DIRTY_MANAGED != 0;
+        let stores = |entry: u64| entry & READ_ONLY == 0;
         let lost = USER & (before & !after) | (NO_KERNEL_EXECUTE | NO_USER_EXECUTE) & (after & !before);
         let moved = (before ^ after) & (ADDRESS | TABLE) != 0;
         before & VALID != 0
-            && (after & VALID == 0 || moved || lost != 0 || (stores(before) && !stores(after)))
+            && (after & VALID == 0 || moved || lost != 0 || (stores(Self::marked(before)) && !stores(after)))
     }
 
     fn frame(entry: u64) -> Option<u64> {
@@ -441,6 +441,14 @@ impl Arch for Aarch64 {
         }
         let rights = USER | READ_ONLY | DIRTY_MANAGED | NO_KERNEL_EXECUTE | NO_USER_EXECUTE;
         entry & (VALID | TABLE | rights | NOT_GLOBAL | ADDRESS)
+    }
+
+    fn marked(entry: u64) -> u64 {
+        if entry & VALID == 0 || entry & DIRTY_MANAGED == 0 {
+            entry
+        } else {
+            entry & !READ_ONLY
+        }
     }
 }
 

@@ -10,7 +10,7 @@ pub const PAGE: u32 = 12;
 /// What a translation allows beyond loads by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rights {
-    /// Stores.
+    /// Stores, without the page's being marked as written first: that takes a walk.
     pub store: bool,
     /// Accesses by programs.
     pub user: bool,
@@ -242,4 +242,7 @@ pub trait Arch: Default + Send + 'static {
 
     /// What of an entry matters to a translation: not whether it was used.
     fn meaning(entry: u64) -> u64;
+
+    /// An entry as it may be once a page was stored to, which processors mark by themselves.
+    fn marked(entry: u64) -> u64;
 }

@@ -41,6 +41,8 @@ const WRITABLE: u64 = 1 << 2;
 const EXECUTABLE: u64 = 1 << 3;
 const USER: u64 = 1 << 4;
 const GLOBAL: u64 = 1 << 5;
+/// It was stored to. A store without it faults, or the processor sets it.
+const DIRTY: u64 = 1 << 7;
 /// The bits of which a page has one at least, and an entry that leads to a table none.
 const IS_PAGE: u64 = READABLE | WRITABLE | EXECUTABLE;
 /// The lowest bit of the page number. Behind it are reserved bits, and the memory's type, which is no part of the address.
@@ -199,7 +201,7 @@ impl Arch for Riscv64 {
             global |= entry & GLOBAL != 0;
             if entry & IS_PAGE != 0 {
                 let rights = Rights {
-                    store: entry & WRITABLE != 0,
+                    store: entry & WRITABLE != 0 && entry & DIRTY != 0,
                     user: entry & USER != 0,
                     execute: entry & EXECUTABLE != 0,
                 };
@@ -218,7 +220,7 @@ impl Arch for Riscv64 {
     }
 
     fn narrows(before: u64, after: u64) -> bool {
-        let lost = (IS_PAGE | USER) & before & !after;
+        let lost = (IS_PAGE | DIRTY | USER) & before & !after;
         before & VALID != 0 && (after & VALID == 0 || (before ^ after) & (NUMBER << FIRST) != 0 || lost != 0)
     }
 
@@ -244,7 +246,16 @@ impl Arch for Riscv64 {
         if entry & VALID == 0 {
             return 0;
         }
-        entry & (VALID | IS_PAGE | USER | GLOBAL | NAPOT | NUMBER << FIRST)
+        let dirty = if entry & WRITABLE == 0 { 0 } else { DIRTY };
+        entry & (VALID | IS_PAGE | dirty | USER | GLOBAL | NAPOT | NUMBER << FIRST)
+    }
+
+    fn marked(entry: u64) -> u64 {
+        if entry & VALID == 0 || entry & WRITABLE == 0 {
+            entry
+        } else {
+            entry | DIRTY
+        }
     }
 }
 
@@ -341,7 +352,7 @@ mod tests {
 
     #[test]
     fn three_levels_lead_to_pages_of_four_sizes() {
-        let data = READABLE | WRITABLE;
+        let data = READABLE | WRITABLE | DIRTY;
         let types = 3 << 61;
         let entries = [
             (0x1000, entry(0x2000, 0)),
@@ -375,7 +386,7 @@ mod tests {
         let entries = [
             (0x1010, entry(0x2000, 0)),
             (0x2000, entry(0x3000, 0)),
-            (0x3008, entry(0x20_0000, READABLE | WRITABLE)),
+            (0x3008, entry(0x20_0000, READABLE | WRITABLE | DIRTY)),
             (0x4000, entry(0x1000, 0)),
         ];
         let address = 2 << 39 | 0x20_5000;
@@ -394,14 +405,18 @@ mod tests {
 
     #[test]
     fn what_matters_of_an_entry_is_neither_its_use_nor_its_type() {
-        let before = entry(0x9000, READABLE | WRITABLE);
-        let used = before | 0xc0 | 0x300 | 1 << 61;
+        let before = entry(0x9000, READABLE | WRITABLE | DIRTY);
+        let used = before | 0x40 | 0x300 | 1 << 61;
         assert_eq!((Riscv64::meaning(used), Riscv64::meaning(before & !VALID)), (before, 0));
         assert!(!Riscv64::narrows(before, used) && !Riscv64::narrows(before & !VALID, before));
-        for after in [0, before & !WRITABLE, entry(0xa000, READABLE | WRITABLE)] {
+        for after in [0, before & !WRITABLE, before & !DIRTY, entry(0xa000, READABLE | WRITABLE | DIRTY)] {
             assert!(Riscv64::narrows(before, after));
         }
         assert!(!Riscv64::narrows(before & !WRITABLE, before));
+        assert_eq!(
+            [before & !DIRTY, before & !(DIRTY | WRITABLE), 0].map(Riscv64::marked),
+            [before, before & !(DIRTY | WRITABLE), 0]
+        );
         assert_eq!((Riscv64::table(before), Riscv64::table(entry(0x9000, 0))), (None, Some(0x9000)));
         assert_eq!([before, before & !VALID, before | NAPOT].map(Riscv64::frame), [Some(9), None, None]);
     }

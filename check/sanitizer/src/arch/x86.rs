@@ -28,6 +28,8 @@ const CR3_KEEPS: u64 = 1 << 63;
 const PRESENT: u64 = 1;
 const WRITABLE: u64 = 1 << 1;
 const USER: u64 = 1 << 2;
+/// It was stored to. The processor sets that at a store, unless it has a translation that it made after an earlier one.
+const DIRTY: u64 = 1 << 6;
 const LARGE: u64 = 1 << 7;
 const GLOBAL: u64 = 1 << 8;
 const NO_EXECUTE: u64 = 1 << 63;
@@ -226,6 +228,7 @@ impl Arch for X86 {
             rights.user &= entry & USER != 0;
             rights.execute &= entry & NO_EXECUTE == 0;
             if level == 0 || (entry & LARGE != 0 && level < 3) {
+                rights.store &= entry & DIRTY != 0;
                 // The kernel may store anywhere without it.
                 rights.store |= self.cr0 & CR0_WP == 0;
                 walk.translation = Some(Translation {
@@ -247,7 +250,7 @@ impl Arch for X86 {
     }
 
     fn narrows(before: u64, after: u64) -> bool {
-        let lost = (WRITABLE | USER) & (before & !after) | NO_EXECUTE & (after & !before);
+        let lost = (WRITABLE | DIRTY | USER) & (before & !after) | NO_EXECUTE & (after & !before);
         before & PRESENT != 0 && (after & PRESENT == 0 || (before ^ after) & ADDRESS != 0 || lost != 0)
     }
 
@@ -272,7 +275,16 @@ impl Arch for X86 {
         if entry & PRESENT == 0 {
             return 0;
         }
-        entry & (PRESENT | WRITABLE | USER | LARGE | GLOBAL | NO_EXECUTE | ADDRESS)
+        let dirty = if entry & WRITABLE == 0 { 0 } else { DIRTY };
+        entry & (PRESENT | WRITABLE | dirty | USER | LARGE | GLOBAL | NO_EXECUTE | ADDRESS)
+    }
+
+    fn marked(entry: u64) -> u64 {
+        if entry & PRESENT == 0 || entry & WRITABLE == 0 {
+            entry
+        } else {
+            entry | DIRTY
+        }
     }
 }
 
@@ -486,10 +498,10 @@ mod tests {
         let entries = [
             (0x1000, 0x2000 | 7),
             (0x2000, 0x3000 | 7),
-            (0x2008, 0x4000_0000 | LARGE | GLOBAL | 3),
+            (0x2008, 0x4000_0000 | LARGE | GLOBAL | DIRTY | 3),
             (0x3000, 0x4000 | 7),
             (0x3008, 0x20_0000 | LARGE | 5),
-            (0x4000, 0x9000 | NO_EXECUTE | 7),
+            (0x4000, 0x9000 | NO_EXECUTE | DIRTY | 7),
         ];
         let load = |address| Some(entries.iter().find(|entry| entry.0 == address).map_or(0, |entry| entry.1));
         let of = |address| cpu.walk(address, &load).and_then(|walk| Some((walk.translation?, walk.len)));

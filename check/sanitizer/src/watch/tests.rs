@@ -22,7 +22,8 @@ const PAGE_OF_PROGRAM: u64 = 0x5000_0000;
 
 /// Bits of entries.
 const READ_ONLY: u64 = 1 << 2 | 1;
-const WRITABLE: u64 = READ_ONLY | 2;
+const CLEAN: u64 = READ_ONLY | 2;
+const WRITABLE: u64 = CLEAN | 1 << 6;
 const LARGE: u64 = 1 << 7;
 const GLOBAL: u64 = 1 << 8;
 const NO_EXECUTE: u64 = 1 << 63;
@@ -115,7 +116,7 @@ impl Guest {
             Self { memory, watch, cpus: [Cpu::new(0), Cpu::new(1)], free: 2, report, _folder: folder };
         for page in 0..BYTES >> 21 {
             let entry = guest.entry(KERNEL + (page << 21), 1);
-            guest.set(entry, page << 21 | LARGE | GLOBAL | 3);
+            guest.set(entry, page << 21 | LARGE | GLOBAL | WRITABLE & !4);
         }
         for cpu in &mut guest.cpus {
             cpu.learn(&Registers { first: 0 });
@@ -478,6 +479,30 @@ fn once_a_thread_is_back_in_its_program_nobody_has_the_right_that_it_took_away()
             let expected = if back == 7 && !flushed { vec![Kind::LateUse] } else { vec![] };
             assert_eq!(guest.kinds(), expected, "{back} {flushed} {stores} {user}");
         }
+    }
+}
+
+#[test]
+fn a_page_that_is_clean_again_is_marked_by_the_next_store() {
+    for (back, flushed, user) in [(7, false, 0), (7, false, 1), (8, false, 1), (7, true, 0), (7, true, 1)] {
+        let mut guest = Guest::new();
+        let entry = guest.entry(PAGE_OF_PROGRAM, 0);
+        guest.map(0, 100 << PAGE | CLEAN);
+        // The processor does that, and nobody sees it.
+        guest.set(entry, 100 << PAGE | WRITABLE);
+        guest.stores(user, 100);
+        THREAD.set(7);
+        guest.map(0, 100 << PAGE | CLEAN);
+        if flushed {
+            guest.flushes(user);
+            guest.set(entry, 100 << PAGE | WRITABLE);
+        }
+        THREAD.set(back);
+        guest.loads(0, 100);
+        THREAD.set(9);
+        guest.stores(user, 100);
+        let expected = if back == 7 && !flushed { vec![Kind::LateUse] } else { vec![] };
+        assert_eq!(guest.kinds(), expected, "{back} {flushed} {user}");
     }
 }
 
