@@ -16,7 +16,8 @@ impl<P: Platform> Engine<P> {
     /// Takes this CPU offline. Call it in the context in which the CPU dies, with interrupts off from here on.
     ///
     /// It unloads the CPU's space, answers all requests to the CPU, and drops its debts. From here on no flush waits
-    /// for the CPU, and no debt. Flushes that tasks have [begun](Engine::begin_flush) on it end without it. It comes
+    /// for the CPU, and no debt. Page tables of kernel ranges may be freed (R2), so a CPU that merely halts first
+    /// invalidates all its entries: it may walk by cached ones when it wakes. Flushes that tasks have [begun](Engine::begin_flush) on it end without it. It comes
     /// back with [`Engine::online`].
     pub fn offline(&self) -> Previous<P::Space, PLACES> {
         let (id, previous) = self.on_this_cpu(|mut here| {

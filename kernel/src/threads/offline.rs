@@ -1,14 +1,15 @@
 //! CPUs that go offline and come back.
 //!
 //! A thread asks, and waits. The CPU gives up its thread at the next chance and takes no other. Its idle thread closes
-//! the queue, moves all threads that wait there to other CPUs, and tells the engine. The CPU then halts, and admits no
-//! interrupt but the doorbell that calls it back. A thread that is tied to the CPU runs on others meanwhile. The first
-//! CPU never goes.
+//! the queue, moves all threads that wait there to other CPUs, and tells the engine. The CPU then flushes its TLB and
+//! halts, and admits no interrupt but the doorbell that calls it back. A thread that is tied to the CPU runs on others
+//! meanwhile. The first CPU never goes.
 
 use ceasefire_kernel_abi::Error;
 
 use crate::arch::clock;
 use crate::arch::interrupts::{self, Admitted};
+use crate::arch::tlb;
 use crate::failure::event::{record, What};
 use crate::manager::memory;
 use crate::threads::cpu::{self, PerCpu};
@@ -54,6 +55,8 @@ pub(super) fn stay_away(here: &PerCpu) {
     schedule::close(here);
     record(What::Offline, 1, 0);
     drop(memory().engine().offline());
+    // R2: tables of kernel ranges may be freed from now on, and it still has those on which it walks when it wakes.
+    tlb::invalidate_all();
     interrupts::admit(Admitted::Doorbell);
     here.presence.set(AWAY);
     while !here.presence.is(RETURNING) {

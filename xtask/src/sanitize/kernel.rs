@@ -28,6 +28,7 @@ const CASES: &[Case] = &[
     ("", &["--seconds 4"]),
     ("", &["--seconds 4 --scenarios rewrite,alias,replace,drain", LAZY]),
     ("", &["--seconds 4 --scenarios kernel-unmap,kernel-purge --undisturbed"]),
+    ("", &["--seconds 4 --scenarios kernel-unmap,kernel-purge,offline"]),
     // Readers that only load: stale stores could end the programs before anything is found.
     ("every flush", &[FOUND, "--mechanism none --scenarios rewrite,alias,replace"]),
     ("slot", &[FOUND, LAZY, "--without slot --scenarios rewrite,alias"]),
