@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # usage: guards SECONDS [GUARD]
 # Runs the selftest with all guards, then late, and then without each guard until it or the kernel notices. With a GUARD it
-# runs that part alone, and `all` is the first.
+# runs that part alone, and `all` is the first: then others look, so notice does not end it.
 seconds=$1
 only=$2
 debug=/sys/kernel/debug/lazy_unmap
@@ -31,7 +31,7 @@ without() {
     ran=0
     found=0
     reports=0
-    while [ "$found$reports" = 00 ] && [ $ran -lt "$seconds" ]; do
+    while [ -n "$only" -o "$found$reports" = 00 ] && [ $ran -lt "$seconds" ]; do
         round 10 "$2"
         ran=$((ran + 10))
     done

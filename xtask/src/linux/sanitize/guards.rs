@@ -23,6 +23,8 @@ pub(super) fn run(
     let mut sanitize = Command::new(workspace.target.join("release/ceasefire"));
     sanitize.arg("sanitize").arg("--kernel").arg(source::symbols(workspace, DEBUG)?);
     sanitize.args(["--preset", "linux", "--suppress"]).arg(workspace.root.join("ports/linux/lazy.toml"));
+    // With other rules, `--read` judges it again.
+    sanitize.arg("--output").arg(workspace.target.join(format!("linux/guest/{guard}.report")));
     sanitize.arg("--").arg(qemu.get_program()).args(qemu.get_args());
     for (name, value) in qemu.get_envs() {
         sanitize.env(name, value.unwrap_or_default());

@@ -21,8 +21,11 @@ pub(super) struct First {
     pub(super) seconds: f64,
 }
 
+/// The time between two looks at the report.
+const POLL: Duration = Duration::from_millis(100);
+
 /// Runs a guest until its loads end or the plugin finds something. Returns the first find.
-pub(super) fn watch(qemu: &mut Command, report: &Path) -> Result<Option<First>, Failure> {
+pub(super) fn watch(qemu: &mut Command, path: &Path) -> Result<Option<First>, Failure> {
     let begun = Instant::now();
     let mut child = qemu.stdout(Stdio::piped()).spawn().at(qemu.get_program())?;
     let (sender, lines) = mpsc::channel();
@@ -33,13 +36,15 @@ pub(super) fn watch(qemu: &mut Command, report: &Path) -> Result<Option<First>, 
             let _ = sender.send(line);
         }
     });
+    let elapsed = || begun.elapsed().as_secs_f64();
+    let first = || report::read(path).finds.first().map(|find| (find.kind, elapsed()));
     let (mut text, mut loads, mut found) = (String::new(), 0.0, None);
     while found.is_none() {
-        match lines.recv_timeout(Duration::from_secs(1)) {
+        match lines.recv_timeout(POLL) {
             Ok(line) => {
                 // Firmware has not ended its last line.
                 if line.contains(BEGINS) {
-                    loads = begun.elapsed().as_secs_f64();
+                    loads = elapsed();
                 }
                 text += &line;
                 text.push('\n');
@@ -47,13 +52,13 @@ pub(super) fn watch(qemu: &mut Command, report: &Path) -> Result<Option<First>, 
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        found = first(report);
+        found = first();
     }
     // It has ended by itself unless there was a find.
     let _ = child.kill();
     child.wait().at(qemu.get_program())?;
     let _ = reader.join();
-    let found = found.or_else(|| first(report));
+    let found = found.or_else(first);
     let is_whole = found.is_some() || text.lines().any(is_good_end);
     ensure!(
         is_whole,
@@ -67,10 +72,4 @@ pub(super) fn watch(qemu: &mut Command, report: &Path) -> Result<Option<First>, 
 /// Whether a line says that the loads have ended well. A program that has itself seen a flush missing ends with 1.
 fn is_good_end(line: &str) -> bool {
     ["exit 0", "exit 1"].contains(&line.trim_end())
-}
-
-/// The kind of the first find of a report, and its time in seconds.
-fn first(path: &Path) -> Option<(Kind, f64)> {
-    let find = report::read(path).finds.into_iter().next()?;
-    Some((find.kind, find.used.time as f64 / 1e9))
 }
