@@ -32,6 +32,8 @@ pub(crate) struct Change {
     pub(crate) thread: Option<u64>,
     /// The CPU's accesses until then.
     pub(crate) accesses: u64,
+    /// The other thread that has put another frame there since, and when.
+    pub(crate) put: Option<(u64, u64)>,
 }
 
 /// A table as it was when it was last looked at.
@@ -120,6 +122,9 @@ impl Tables {
             cleared.after = after;
             replaces = is_other(cleared.before);
             cleared.anew |= replaces;
+            if replaces && cleared.thread != change.thread {
+                cleared.put = change.thread.map(|thread| (thread, change.at.time));
+            }
             if is_marked && cleared.thread != change.thread {
                 // Another thread has put something else where nothing was, and owes the flush too.
                 *cleared = Change { before: cleared.before, after, ..change };

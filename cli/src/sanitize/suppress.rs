@@ -32,6 +32,11 @@ pub(crate) struct Rule {
     /// Functions of the use, or their callers.
     #[serde(default)]
     used: Vec<String>,
+    /// Functions that have overwritten the frame, or their callers.
+    #[serde(default)]
+    overwritten: Vec<String>,
+    /// Stores, or all but stores.
+    store: Option<bool>,
 }
 
 /// Reads the rules of the presets and files. Says which names of a file's rules no function has: they leave nothing out.
@@ -48,7 +53,7 @@ pub(super) fn read(
         let wrong = |what: &dyn std::fmt::Display| Failure::Input(format!("{}: {what}", path.display()));
         let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
         let own = parse(&text).map_err(|error| wrong(&error))?;
-        for name in own.iter().flat_map(|rule| rule.changed.iter().chain(&rule.used)) {
+        for name in own.iter().flat_map(Rule::names) {
             if !symbols.names().any(|function| fits(name, without_part(function))) {
                 complain(&format!("{}: --kernel has no function {name}", path.display()));
             }
@@ -64,14 +69,21 @@ fn parse(text: &str) -> Result<Vec<Rule>, String> {
         let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
         format!("line {line}: {}", error.message())
     })?;
-    let is_broad = |rule: &&Rule| rule.changed.is_empty() && rule.used.is_empty();
+    let is_broad = |rule: &&Rule| rule.names().next().is_none();
     match file.suppress.iter().find(is_broad) {
-        Some(rule) => Err(format!("the rule \"{}\" names no function: changed or used must", rule.reason)),
+        Some(rule) => {
+            Err(format!("the rule \"{}\" names no function: changed, used or overwritten must", rule.reason))
+        }
         None => Ok(file.suppress),
     }
 }
 
 impl Rule {
+    /// The functions that it names.
+    fn names(&self) -> impl Iterator<Item = &String> {
+        self.changed.iter().chain(&self.used).chain(&self.overwritten)
+    }
+
     /// Whether a find is one that it names.
     pub(super) fn matches(&self, find: &Find, symbols: &Symbols) -> bool {
         let is_at = |names: &[String], place: Option<&Place>| {
@@ -81,6 +93,8 @@ impl Rule {
         self.kind.is_none_or(|kind| kind == find.kind)
             && is_at(&self.changed, find.changed.as_ref().map(|changed| &changed.place))
             && is_at(&self.used, Some(&find.used))
+            && is_at(&self.overwritten, find.given.as_ref())
+            && self.store.is_none_or(|store| store == find.store)
     }
 }
 
@@ -139,6 +153,39 @@ mod tests {
         ] {
             let error = parse(text).expect_err(text);
             assert!(error.contains(part) && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_rule_names_who_has_overwritten_the_frame_and_loads_or_stores() {
+        let symbols =
+            Symbols::of([(u64::MAX << 20, "reclaim"), ((u64::MAX << 20) + 0x100, "write")].into_iter());
+        let place =
+            |offset| Place { cpu: 0, time: 0, instruction: (u64::MAX << 20) + offset, callers: Vec::new() };
+        let find = |given: Option<u64>, store| Find {
+            kind: Kind::Reuse,
+            used: place(0),
+            address: 0,
+            store,
+            fetch: false,
+            faulted: false,
+            frame: 0,
+            other: 0,
+            cached: place(0),
+            changed: None,
+            written: None,
+            given: given.map(place),
+            dropped: None,
+        };
+        let rules = parse("[[suppress]]\nreason = \"why\"\nstore = false\noverwritten = [\"write\"]\n");
+        let rule = &rules.expect("a rule")[0];
+        for (given, store, expected) in [
+            (Some(0x104), false, true),
+            (Some(0x104), true, false),
+            (Some(4), false, false),
+            (None, false, false),
+        ] {
+            assert_eq!(rule.matches(&find(given, store), &symbols), expected, "{given:?} {store}");
         }
     }
 

@@ -6,7 +6,8 @@ use std::process::Command;
 use crate::failure::{self, Failure};
 use crate::workspace::Workspace;
 
-const QEMU: &str = "qemu-system-x86_64";
+/// The machine's own emulator.
+pub(crate) const QEMU: &str = "qemu-system-x86_64";
 
 /// The target of the guests' programs. Naming it keeps the flag for static programs from those that run while they are
 /// built.
@@ -41,8 +42,12 @@ pub(crate) enum Nodes {
 }
 
 /// QEMU with so many mebibytes of memory, and with disks, of which the first is /dev/vda.
-pub(crate) fn qemu<D: AsRef<Path>>(memory: u32, nodes: Nodes, disks: impl IntoIterator<Item = D>) -> Command {
-    let mut qemu = Command::new(QEMU);
+pub(crate) fn qemu<D: AsRef<Path>>(
+    mut qemu: Command,
+    memory: u32,
+    nodes: Nodes,
+    disks: impl IntoIterator<Item = D>,
+) -> Command {
     qemu.args(["-m", &memory.to_string()]).args(MACHINE.split(' '));
     if nodes != Nodes::One {
         for node in ["near", "far"] {

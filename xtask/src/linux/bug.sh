@@ -5,5 +5,4 @@ mkswap /dev/vdc > /tmp/swap && swapon /dev/vdc
 [ "$1" = none ] || echo 1 > "/sys/module/kernel/parameters/tlb_bug_$1" || exit 2
 seconds=$2
 shift 2
-echo "---- loads"
 for load in "$@"; do bug_loads "$load" "$seconds" || exit 2; done

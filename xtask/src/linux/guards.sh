@@ -1,7 +1,9 @@
 #!/bin/busybox sh
-# usage: guards SECONDS
-# Runs the selftest with all guards, then late, and then without each guard until it or the kernel notices.
+# usage: guards SECONDS [GUARD]
+# Runs the selftest with all guards, then late, and then without each guard until it or the kernel notices. With a GUARD it
+# runs that part alone, and `all` is the first: then others look, so notice does not end it.
 seconds=$1
+only=$2
 debug=/sys/kernel/debug/lazy_unmap
 [ -d "$debug" ] || { echo "the kernel has no $debug"; exit 2; }
 mkswap /dev/vdc > /tmp/swap && swapon /dev/vdc
@@ -12,19 +14,24 @@ round() {
     found=$?
     reports=$(($(cat $debug/reports) - before))
 }
+wants() {
+    [ "${only:-$1}" = "$1" ]
+}
 whole() {
+    wants all || return
     echo "$1" > $debug/late
     round "$seconds"
     cat /tmp/round
     echo "whole $1 $found $reports"
 }
 without() {
+    wants "$1" || return
     echo "$3" > $debug/late
     echo N > "$debug/guard_$1"
     ran=0
     found=0
     reports=0
-    while [ "$found$reports" = 00 ] && [ $ran -lt "$seconds" ]; do
+    while [ -n "$only" -o "$found$reports" = 00 ] && [ $ran -lt "$seconds" ]; do
         round 10 "$2"
         ran=$((ran + 10))
     done

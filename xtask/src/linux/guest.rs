@@ -18,13 +18,17 @@ const DISKS: [(&str, u64); 3] =
     [("pages.disk", 2 << 30), ("files.disk", 256 << 20), ("swap.disk", 256 << 20)];
 
 /// The programs in C, each with its source below `ports/linux`.
-const PROGRAMS: [(&str, &str); 2] = [("lazy_unmap", "selftest/lazy_unmap.c"), ("bug_loads", "bugs/loads.c")];
+const PROGRAMS: [(&str, &str); 3] = [
+    ("lazy_unmap", "selftest/lazy_unmap.c"),
+    ("bug_loads", "bugs/loads.c"),
+    ("owed_flush", "finds/owed_flush.c"),
+];
 
 /// So often a guest is booted that does not come to its command.
 const BOOTS: u32 = 5;
 
 /// The line after which the output of the command begins, and the one that ends it.
-const BEGINS: &str = "---- begins";
+pub(super) const BEGINS: &str = "---- begins";
 const ENDS: &str = "---- ends";
 
 /// What is booted, and the command that runs there.
@@ -99,8 +103,8 @@ impl<'a> Guest<'a> {
         Ok(Self { workspace, folder })
     }
 
-    /// QEMU, as it boots a kernel and runs the command.
-    pub(super) fn command(&self, boot: &Boot) -> Result<Command, Failure> {
+    /// An emulator, as it boots a kernel and runs the command.
+    pub(super) fn command(&self, emulator: Command, boot: &Boot) -> Result<Command, Failure> {
         let Boot { kernel, tiers, parameters, command } = boot;
         let image = source::image(self.workspace, *kernel)?;
         let lazy = if kernel.is_lazy() { " sysctl.vm.lazy_unmap=1" } else { "" };
@@ -116,7 +120,7 @@ impl<'a> Guest<'a> {
             (BUGS, _) => Nodes::One,
             _ => Nodes::Alike,
         };
-        let mut qemu = guests::qemu(MEMORY, nodes, DISKS.map(|(name, _)| self.folder.join(name)));
+        let mut qemu = guests::qemu(emulator, MEMORY, nodes, DISKS.map(|(name, _)| self.folder.join(name)));
         qemu.arg("-kernel").arg(image).arg("-initrd").arg(self.folder.join("root.cpio"));
         qemu.args(["-append", &append]).stdin(Stdio::null());
         Ok(qemu)
@@ -124,7 +128,7 @@ impl<'a> Guest<'a> {
 
     /// Boots a kernel, runs the command and returns what it printed.
     pub(super) fn run(&self, boot: &Boot) -> Result<String, Failure> {
-        let mut qemu = self.command(boot)?;
+        let mut qemu = self.command(Command::new(guests::QEMU), boot)?;
         let text = begun(&mut qemu)?;
         let output = text.split_once(BEGINS).and_then(|(_, rest)| rest.split_once(ENDS));
         let end = || format!("the guest did not end; its last lines:\n{}", failure::last_lines(&text, 40));

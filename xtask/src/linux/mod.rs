@@ -2,7 +2,7 @@
 //!
 //! `source` fetches Debian's sources of Linux, applies the series to a second copy, and builds kernels. `guest` boots one and runs a program in it. `compare` boots stock and lazy in turn and counts.
 //! `guards` runs the selftest, with each guard of the series taken away in turn. `suites` runs the tests of others.
-//! `sanitize` brings historic bugs back and looks whether the sanitizer finds them.
+//! `sanitize` looks whether the sanitizer finds historic bugs, those of Linux, and guards that are missing.
 
 mod compare;
 mod guards;
@@ -18,7 +18,7 @@ use crate::one_of;
 use crate::workspace::Workspace;
 use compare::Load;
 use guest::{Boot, Guest};
-use sanitize::Bug;
+use sanitize::Case;
 
 /// The version of Linux that the series is for.
 const VERSION: &str = "7.2";
@@ -80,14 +80,14 @@ pub(crate) enum Options {
         #[arg(value_parser = one_of(&Load::ALL, |load| load.name))]
         loads: Vec<Load>,
     },
-    /// Brings historic bugs of TLB flushes back, and tries whether the sanitizer finds them; needs QEMU 9.2.
+    /// Tries what the sanitizer finds: historic bugs, Linux's own, and what happens without the guards of the series.
     Sanitize {
         /// The seconds of a load, at most.
         #[arg(long, default_value_t = 120, value_parser = value_parser!(u32).range(1..=86_400))]
         seconds: u32,
-        /// The bugs [default: all].
-        #[arg(value_parser = one_of(&Bug::ALL, |bug| bug.name))]
-        bugs: Vec<Bug>,
+        /// The runs [default: all].
+        #[arg(value_parser = one_of(&Case::ALL, |case| case.name))]
+        cases: Vec<Case>,
     },
 }
 
@@ -106,8 +106,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Options::Compare { boots, loads } => {
             compare::run(&workspace, *boots, if loads.is_empty() { &Load::ALL } else { loads })
         }
-        Options::Sanitize { seconds, bugs } => {
-            sanitize::run(&workspace, *seconds, if bugs.is_empty() { &Bug::ALL } else { bugs })
+        Options::Sanitize { seconds, cases } => {
+            sanitize::run(&workspace, *seconds, if cases.is_empty() { &Case::ALL } else { cases })
         }
     }
 }

@@ -123,6 +123,12 @@ pub(super) fn image(workspace: &Workspace, kernel: Kernel) -> Result<PathBuf, Fa
     Ok(image)
 }
 
+/// The symbols of a kernel.
+pub(super) fn symbols(workspace: &Workspace, kernel: Kernel) -> Result<PathBuf, Failure> {
+    image(workspace, kernel)?;
+    Ok(objects(workspace, kernel).join("System.map"))
+}
+
 fn objects(workspace: &Workspace, kernel: Kernel) -> PathBuf {
     workspace.target.join("linux").join(kernel.name).join("build")
 }

@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 const PACKAGES: [&str; 3] = ["qemu-system-x86", "qemu-system-arm", "qemu-system-riscv"];
 
 /// The emulator, with the plugin.
-pub(super) struct Emulator {
+pub(crate) struct Emulator {
     /// The unpacked packages, unless the machine's own QEMU is new enough.
     unpacked: Option<PathBuf>,
     plugin: PathBuf,
@@ -22,7 +22,7 @@ pub(super) struct Emulator {
 
 impl Emulator {
     /// Finds or fetches QEMU, and builds the plugin.
-    pub(super) fn find(workspace: &Workspace) -> Result<Self, Failure> {
+    pub(crate) fn find(workspace: &Workspace) -> Result<Self, Failure> {
         let folder = workspace.target.join("sanitize/qemu");
         let own = ["x86_64", "aarch64", "riscv64"].map(|arch| version(Command::new(program(arch))));
         let unpacked = if own.iter().all(|own| own.is_some_and(|own| own >= FIRST)) {
@@ -44,7 +44,7 @@ impl Emulator {
     }
 
     /// The command that emulates an architecture with the plugin, which writes to a report.
-    pub(super) fn command(&self, arch: &str, report: &Path) -> Result<Command, Failure> {
+    pub(crate) fn command(&self, arch: &str, report: &Path) -> Result<Command, Failure> {
         // A report of an earlier run is none of this one.
         fs::write(report, "").at(report)?;
         let mut command = self.unwatched(arch);
@@ -52,7 +52,8 @@ impl Emulator {
         Ok(command)
     }
 
-    fn unwatched(&self, arch: &str) -> Command {
+    /// The command that emulates an architecture.
+    pub(crate) fn unwatched(&self, arch: &str) -> Command {
         let Some(unpacked) = &self.unpacked else { return Command::new(program(arch)) };
         let mut command = Command::new(unpacked.join("usr/bin").join(program(arch)));
         let libraries = unpacked.join(format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH));

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::emulator::Emulator;
-use super::report::Report;
+use super::report;
 use crate::failure::{self, ensure, Failure};
 use crate::kernel::build::ensure_target;
 use crate::workspace::Workspace;
@@ -31,14 +31,14 @@ pub(super) fn run(
         ensure_target(workspace, target)?;
         failure::run(&mut workspace.cargo(&format!("build --release --package {CRATE} --target {target}")))?;
         let image = workspace.target.join(target).join("release").join(CRATE);
-        let report = folder.join(format!("guest-{arch}.report"));
-        let said = boot(emulator, arch, machine, &image, &report)?;
-        let found = Report::read(&report);
-        ensure!(found.looks.is_some(), new, "{arch}: {} is not whole", report.display());
+        let path = folder.join(format!("guest-{arch}.report"));
+        let said = boot(emulator, arch, machine, &image, &path)?;
+        let found = report::read(&path);
+        ensure!(found.end.is_some(), new, "{arch}: {} is not whole", path.display());
         let cases = cases(&said);
         let last = said.lines().last().unwrap_or_default().trim_end();
         ensure!(last == "done" && !cases.is_empty(), new, "{arch}: the guest ended by {last:?}");
-        let wrong = wrong(&cases, &found.addresses);
+        let wrong = wrong(&cases, &found.finds.iter().map(|find| find.address).collect());
         ensure!(wrong.is_empty(), new, "{arch}: {}", wrong.join("; "));
         let absent = cases.values().filter(|case| case.word == "lack").count();
         println!("ok the rules of {arch}: {} tried, {absent} absent in QEMU", cases.len() - absent);

@@ -2,16 +2,17 @@
 
 use std::path::Path;
 
+use ceasefire_sanitizer::find::Kind;
+
 use super::emulator::Emulator;
-use super::report::Report;
-use super::Row;
+use super::{report, Row};
 use crate::failure::Failure;
 use crate::kernel::Watched;
 use crate::workspace::Workspace;
 
 /// The kind of find that is none here. The kernel may leave to ticks, or to a later purge, what a call that has returned
 /// took away.
-const ALLOWED: &str = "late-use";
+const ALLOWED: Kind = Kind::LateUse;
 
 /// The options of all runs, and of those that must end by a find: the kernel does not look itself, and goes on.
 const ALL: &str = "--cpus 4 --memory 256M";
@@ -57,13 +58,17 @@ pub(super) fn run(
     for kernel in Watched::build_all(workspace)? {
         let cases = CASES.iter().chain(if all { LONG } else { &[] });
         for (number, (removed, words)) in cases.enumerate() {
-            let report = folder.join(format!("kernel-{}-{number}.report", kernel.arch()));
-            let read = || Report::read(&report).without(ALLOWED);
+            let path = folder.join(format!("kernel-{}-{number}.report", kernel.arch()));
+            let read = || {
+                let mut reading = report::read(&path);
+                reading.finds.retain(|find| find.kind != ALLOWED);
+                reading
+            };
             let line = format!("{ALL} {}", words.join(" "));
-            let emulator = emulator.command(kernel.arch(), &report)?;
-            let ended = kernel.boot(&line, emulator, &|| read().finds() > 0)?;
+            let emulator = emulator.command(kernel.arch(), &path)?;
+            let ended = kernel.boot(&line, emulator, &|| !read().finds.is_empty())?;
             let target = format!("our kernel, {}", kernel.arch());
-            let row = Row { target, run: line, removed, found: read(), ended, report };
+            let row = Row { target, run: line, removed, found: read(), ended, report: path };
             println!("{}", row.line());
             rows.push(row);
         }

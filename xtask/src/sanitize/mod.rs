@@ -3,13 +3,15 @@
 //! `emulator` is QEMU with the plugin, `report` what the plugin writes, `guest` tries the rules of invalidation, and
 //! `kernel` and `ostd` are the runs of kernels.
 
-mod emulator;
+pub(crate) mod emulator;
 mod guest;
 mod kernel;
 mod ostd;
-mod report;
+pub(crate) mod report;
 
 use std::path::PathBuf;
+
+use ceasefire_sanitizer::reader::Reading;
 
 use crate::failure::{ensure, Failure};
 use crate::guests;
@@ -17,7 +19,6 @@ use crate::kernel::Ending;
 use crate::table;
 use crate::workspace::Workspace;
 use emulator::Emulator;
-use report::Report;
 
 /// The runs to make.
 #[derive(Debug, clap::Parser)]
@@ -62,7 +63,7 @@ struct Row {
     run: String,
     /// What was removed from the kernel, so that something must be found.
     removed: &'static str,
-    found: Report,
+    found: Reading,
     /// How it ended, and the same in words.
     ended: (Ending, String),
     report: PathBuf,
@@ -71,17 +72,17 @@ struct Row {
 impl Row {
     fn cells(&self) -> Vec<String> {
         let removed = if self.removed.is_empty() { "nothing" } else { self.removed };
-        let finds = self.found.finds().to_string();
-        vec![self.target.clone(), removed.to_owned(), finds, self.found.words()]
+        let finds = &self.found.finds;
+        vec![self.target.clone(), removed.to_owned(), finds.len().to_string(), report::kinds(finds)]
     }
 
     /// What is not as expected.
     fn wrong(&self) -> Option<&'static str> {
-        let has_found = self.found.finds() > 0;
+        let has_found = !self.found.finds.is_empty();
         match (&self.ended.0, self.removed.is_empty()) {
             (_, true) if has_found => Some("found, although nothing was removed"),
             (_, false) if has_found => None,
-            (Ending::Done, true) if self.found.looks.is_some_and(|looks| looks > 0) => None,
+            (Ending::Done, true) if self.found.end.as_ref().is_some_and(|end| end.looks > 0) => None,
             (Ending::Done, true) => Some("nothing was looked at"),
             (_, false) => Some("not found"),
             (_, true) => Some("it did not end well"),
@@ -90,7 +91,7 @@ impl Row {
 
     /// Whether nothing was wrong, but too little was done.
     fn is_open(&self) -> bool {
-        self.found.finds() == 0 && self.ended.0.is_inconclusive()
+        self.found.finds.is_empty() && self.ended.0.is_inconclusive()
     }
 
     fn line(&self) -> String {
@@ -101,7 +102,8 @@ impl Row {
             Some(_) => "WRONG",
         };
         let why = self.wrong().map_or_else(String::new, |why| format!(": {why}; see {}", report.display()));
-        format!("{word} {target} ({run}): {} finds ({}), {}{why}", found.finds(), found.words(), ended.1)
+        let (finds, kinds) = (found.finds.len(), report::kinds(&found.finds));
+        format!("{word} {target} ({run}): {finds} finds ({kinds}), {}{why}", ended.1)
     }
 }
 
@@ -118,29 +120,29 @@ fn judge(rows: &[Row]) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use ceasefire_sanitizer::find::{Kind, Summary};
 
     use super::*;
 
-    fn row(removed: &'static str, kinds: &[&str], ending: Ending) -> Row {
-        let kinds = kinds.iter().map(|kind| ((*kind).to_owned(), 1)).collect();
-        let found =
-            Report { kinds, addresses: BTreeSet::new(), looks: (ending == Ending::Done).then_some(9) };
+    fn row(removed: &'static str, kinds: &[Kind], ending: Ending) -> Row {
+        let finds = kinds.iter().copied().map(report::tests::find).collect();
+        let end = (ending == Ending::Done).then(|| Summary { looks: 9, ..Summary::default() });
+        let found = Reading { is_begun: true, finds, end };
         let ended = (ending, "stale batched: so it ended".to_owned());
         Row { target: "k".to_owned(), run: "--cpus 4".to_owned(), removed, found, ended, report: "r".into() }
     }
 
     #[test]
     fn a_find_must_be_made_where_something_was_removed_and_nowhere_else() {
-        let code = |removed, kinds: &[&str], ending| {
+        let code = |removed, kinds: &[Kind], ending| {
             judge(&[row("", &[], Ending::Done), row(removed, kinds, ending)])
                 .map_err(|failure| failure.code())
         };
         assert_eq!(code("", &[], Ending::Done), Ok(()));
-        assert_eq!(code("slot", &["reuse"], Ending::Stopped), Ok(()));
+        assert_eq!(code("slot", &[Kind::Reuse], Ending::Stopped), Ok(()));
         // The emulator may have ended before it was told to.
-        assert_eq!(code("slot", &["reuse"], Ending::Fault), Ok(()));
-        assert_eq!(code("", &["reuse"], Ending::Stopped), Err(1));
+        assert_eq!(code("slot", &[Kind::Reuse], Ending::Fault), Ok(()));
+        assert_eq!(code("", &[Kind::Reuse], Ending::Stopped), Err(1));
         assert_eq!(code("", &[], Ending::Broken), Err(1));
         assert_eq!(code("slot", &[], Ending::Done), Err(1));
         assert_eq!(code("slot", &[], Ending::Fault), Err(1));
@@ -152,14 +154,14 @@ mod tests {
     #[test]
     fn a_run_that_looked_at_nothing_proves_nothing() {
         let mut idle = row("", &[], Ending::Done);
-        idle.found.looks = Some(0);
+        idle.found.end = Some(Summary::default());
         assert!(judge(&[idle]).unwrap_err().to_string().contains("nothing was looked at; see r"));
     }
 
     #[test]
     fn a_row_says_what_was_removed_and_found() {
-        let cells = row("slot", &["reuse", "stale-use"], Ending::Stopped).cells();
-        assert_eq!(cells, ["k", "slot", "2", "1 reuse, 1 stale-use"]);
+        let cells = row("slot", &[Kind::Reuse, Kind::StaleUse], Ending::Stopped).cells();
+        assert_eq!(cells, ["k", "slot", "2", "1 reuse, 1 stale use"]);
         assert_eq!(row("", &[], Ending::Done).cells()[1..3], ["nothing", "0"]);
     }
 }

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use super::emulator::Emulator;
-use super::report::Report;
-use super::Row;
+use super::{report, Row};
 use crate::adopt::{self, Watched};
 use crate::failure::{self, Failure};
 use crate::guests;
@@ -29,8 +28,8 @@ pub(super) fn run(emulator: &Emulator, folder: &Path) -> Result<Vec<Row>, Failur
     guests::make(&emulators)?;
     let mut rows = Vec::new();
     for (number, (removed, what)) in CASES.iter().enumerate() {
-        let report = folder.join(format!("ostd-{number}.report"));
-        let command = failure::line(&emulator.command("x86_64", &report)?);
+        let path = folder.join(format!("ostd-{number}.report"));
+        let command = failure::line(&emulator.command("x86_64", &path)?);
         // The search path begins with the script's own folder.
         let script = format!("#!/bin/sh\nPATH=\"${{PATH#*:}}\"\nexec env {command} \"$@\"\n");
         guests::program(&emulators.join("qemu-system-x86_64"), &script)?;
@@ -38,9 +37,9 @@ pub(super) fn run(emulator: &Emulator, folder: &Path) -> Result<Vec<Row>, Failur
             Ok(()) => (Ending::Done, "done".to_owned()),
             Err(why) => (Ending::Died(why.to_string()), why.to_string()),
         };
-        let found = Report::read(&report);
+        let found = report::read(&path);
         let run = format!("{what:?}");
-        let row = Row { target: "ostd 0.19.0, x86_64".to_owned(), run, removed, found, ended, report };
+        let row = Row { target: "ostd 0.19.0, x86_64".to_owned(), run, removed, found, ended, report: path };
         println!("{}", row.line());
         rows.push(row);
     }

@@ -55,7 +55,7 @@ impl Watch {
         let first = frame << PAGE | what.address & 0xff8;
         let words = (access.bytes() / 8).max(1);
         for word in 0..words {
-            let change = Change { before: 0, after: 0, anew: false, at, thread, accesses };
+            let change = Change { before: 0, after: 0, anew: false, at, thread, accesses, put: None };
             let changed = self.tables.stored::<A>(first + 8 * word, &self.frames, &self.ram, change);
             let Some(changed) = changed else { continue };
             let frame = |entry: u64| {
@@ -108,14 +108,25 @@ impl Watch {
         returned.insert(thread, self.now());
     }
 
+    /// Whether a thread was back in its program after a time.
+    fn has_returned(&self, thread: u64, after: u64) -> bool {
+        lock(&self.returned).get(&thread).is_some_and(|&time| time > after)
+    }
+
+    /// Whether another thread than the one that took a frame away has put another one there, and goes on with that.
+    pub(super) fn is_put(&self, entry: u64) -> bool {
+        let put = self.tables.change(entry).and_then(|change| change.put);
+        put.is_some_and(|(thread, time)| self.has_returned(thread, time))
+    }
+
     /// Whether whoever made a change has returned since: a kernel has flushed by then.
     pub(super) fn is_over(&self, change: &Change, now: u64) -> bool {
         // A thread of the kernel's own has no program to return to.
-        let returned = change.thread.and_then(|thread| lock(&self.returned).get(&thread).copied());
+        let has_returned = change.thread.is_some_and(|thread| self.has_returned(thread, change.at.time));
         let accesses = self.shared[change.at.cpu].accesses.load(Ordering::Relaxed);
         let patience = if change.thread.is_some() { PATIENCE } else { 1 };
         let is_late = now.saturating_sub(change.at.time) > LATE * patience
             && accesses.saturating_sub(change.accesses) > LATE_ACCESSES * patience;
-        is_late || returned.is_some_and(|time| time > change.at.time)
+        is_late || has_returned
     }
 }

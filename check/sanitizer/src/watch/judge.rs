@@ -215,8 +215,9 @@ impl Watch {
         if let Some(other) = current.filter(|&current| current != frame) {
             let written = self.written(walk.last(), other);
             let is_pending = self.is_pending(cpu, walk.last(), seen);
-            // A use that was made before the store may be looked at after it.
-            if !is_pending || written.is_some() && cpu.suspects(what.address >> PAGE) {
+            let is_told = written.is_some() || self.is_put(walk.last());
+            // A use that was made before the store, or the return, may be looked at after it.
+            if !is_pending || is_told && cpu.suspects(what.address >> PAGE) {
                 let written = written.map(|spot| self.place(cpu, &spot));
                 self.found(Find { other, written, ..self.find(cpu, seen, Kind::Incoherence, held) });
             }

@@ -303,6 +303,30 @@ fn two_frames_at_once_are_found_once_the_newer_one_was_written() {
 }
 
 #[test]
+fn two_frames_at_once_are_found_once_a_thread_is_back_that_has_put_the_newer_one_there() {
+    for (putter, returns, again) in [(8, true, true), (8, false, true), (8, true, false), (7, false, true)] {
+        let mut guest = Guest::new();
+        guest.map(0, 100 << PAGE | WRITABLE);
+        guest.loads(1, 100);
+        THREAD.set(7);
+        guest.map(0, 0);
+        THREAD.set(putter);
+        guest.map(0, 101 << PAGE | WRITABLE);
+        if returns {
+            guest.loads(0, 101);
+        }
+        THREAD.set(9);
+        guest.loads(1, 100);
+        assert_eq!(guest.kinds(), [], "it may have been made before the return");
+        if again {
+            guest.loads(1, 100);
+        }
+        let is_found = returns && again;
+        assert_eq!(guest.kinds(), if is_found { vec![Kind::Incoherence] } else { vec![] });
+    }
+}
+
+#[test]
 fn a_thread_that_was_interrupted_may_be_about_to_flush_its_own_cpu() {
     for (user, expected) in [(8, vec![]), (7, vec![Kind::Incoherence])] {
         let mut guest = Guest::new();

@@ -1,0 +1,67 @@
+//! The series' guards under `ceasefire sanitize`, which leaves out what lazy unmap does on purpose.
+
+use std::process::Command;
+
+use crate::failure::{self, ensure, Failure};
+use crate::linux::guest::{Boot, Guest};
+use crate::linux::{source, DEBUG};
+use crate::sanitize::emulator::Emulator;
+use crate::workspace::Workspace;
+
+/// Runs the selftest for so many seconds without a guard, or with `all`. Returns the kinds of what was found.
+pub(super) fn run(
+    workspace: &Workspace,
+    emulator: &Emulator,
+    guest: &Guest,
+    guard: &str,
+    seconds: u32,
+) -> Result<Option<String>, Failure> {
+    failure::run(&mut workspace.cargo("build --quiet --release --package ceasefire-cli"))?;
+    let parameters = "nokaslr".to_owned();
+    let boot = Boot { parameters, ..Boot::new(DEBUG, &format!("guards {seconds} {guard}")) };
+    let qemu = guest.command(emulator.unwatched("x86_64"), &boot)?;
+    let mut sanitize = Command::new(workspace.target.join("release/ceasefire"));
+    sanitize.arg("sanitize").arg("--kernel").arg(source::symbols(workspace, DEBUG)?);
+    sanitize.args(["--preset", "linux", "--suppress"]).arg(workspace.root.join("ports/linux/lazy.toml"));
+    // With other rules, `--read` judges it again.
+    sanitize.arg("--output").arg(workspace.target.join(format!("linux/guest/{guard}.report")));
+    sanitize.arg("--").arg(qemu.get_program()).args(qemu.get_args());
+    for (name, value) in qemu.get_envs() {
+        sanitize.env(name, value.unwrap_or_default());
+    }
+    let (text, status) = failure::watched(&mut sanitize)?;
+    let kinds = kinds(&text);
+    let is_right = if kinds.is_some() { status.code() == Some(1) } else { status.success() };
+    ensure!(is_right && text.lines().any(is_end), new, "the guest did not end well: {status}");
+    Ok(kinds)
+}
+
+/// Whether a line of the guest says that the script has come to its end.
+fn is_end(line: &str) -> bool {
+    line.trim_end() == "exit 0"
+}
+
+/// The kinds of the finds that are shown, each once: a line begins with a find's number and its kind, before the rule.
+fn kinds(text: &str) -> Option<String> {
+    let kind = |line: &str| {
+        let (number, rest) = line.split_once(". ")?;
+        number.parse::<usize>().ok()?;
+        rest.split_once(" (R").map(|(kind, _)| kind.to_owned())
+    };
+    let mut kinds: Vec<String> = text.lines().filter_map(kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    (!kinds.is_empty()).then(|| kinds.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_that_is_shown_is_named_once() {
+        let text = "1..9\n# page 1. R\n1. reuse (R1): CPU 1\n  -1.0 ms\n\n2. late use (R3): CPU 2\n3. reuse (R1): CPU 1\n";
+        assert_eq!(kinds(text).as_deref(), Some("late use, reuse"));
+        assert_eq!(kinds("Suppressed: 1 find: why.\nNo flush was missing: 1 (R1)\n"), None);
+    }
+}
