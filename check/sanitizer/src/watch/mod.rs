@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use foldhash::HashMap;
 
 pub use self::cpu::Cpu;
-use self::cpu::{count, Shared};
+use self::cpu::{count, Going, Shared};
 use crate::arch::{Arch, Operands, PAGE};
 use crate::find::{is_of_kernel, Line, Report, Summary};
 use crate::frames::Frames;
@@ -160,6 +160,21 @@ impl Watch {
             cpu.is_untranslated = A::UNTRANSLATED && physical == address;
             let what = Accessed { address, by: address, store: false, fetch: true };
             self.access(cpu, what, Fetched(physical, operands));
+        }
+    }
+
+    /// The guest's memory and registers may have become others, by a snapshot: all that is known of them is forgotten.
+    /// No CPU is in a callback.
+    pub fn forget(&self) {
+        self.frames.forget();
+        self.tables.forget_all();
+        self.owners.forget();
+        lock(&self.returned).clear();
+        for shared in &self.shared {
+            *lock(&shared.going) = Going::default();
+            lock(&shared.inbox).clear();
+            shared.is_forgotten.store(true, Ordering::Release);
+            shared.has_mail.store(true, Ordering::Release);
         }
     }
 

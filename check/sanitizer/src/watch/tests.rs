@@ -597,6 +597,36 @@ fn global_translations_outlive_a_switch_and_large_ones_are_dropped_by_any_addres
 }
 
 #[test]
+fn a_snapshot_makes_nobody_guilty() {
+    for loaded in [false, true] {
+        let mut guest = Guest::new();
+        guest.map(0, 100 << PAGE | WRITABLE);
+        guest.loads(1, 100);
+        guest.map(0, 0);
+        guest.map(0, 101 << PAGE | WRITABLE);
+        guest.returns();
+        if loaded {
+            // The emulator puts the memory back to a time at which the page was another one.
+            let entry = guest.entry(PAGE_OF_PROGRAM, 0);
+            guest.set(entry, 102 << PAGE | WRITABLE);
+            guest.watch.forget();
+        }
+        let frame = if loaded { 102 } else { 101 };
+        (0..2).for_each(|_| guest.loads(1, frame));
+        assert_eq!(guest.kinds(), if loaded { vec![] } else { vec![Kind::StaleUse] });
+        if loaded {
+            assert!(!guest.cpus[1].is_known(), "its registers are others");
+            guest.cpus.iter_mut().for_each(|cpu| cpu.learn(&Registers { first: 0 }));
+            guest.loads(1, 102);
+            guest.map(0, 103 << PAGE | WRITABLE);
+            guest.returns();
+            guest.loads(1, 103);
+            assert_eq!(guest.kinds(), [Kind::StaleUse], "all is seen again");
+        }
+    }
+}
+
+#[test]
 fn a_report_ends_with_what_was_seen() {
     let mut guest = Guest::new();
     guest.map(0, 100 << PAGE | WRITABLE);
