@@ -184,7 +184,7 @@ impl Watch {
             Summary { tables: self.tables.len(), windows: self.windows.longest(), ..Summary::default() };
         for counts in &self.shared {
             let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-            seen.accesses += of(&counts.accesses);
+            seen.accesses += of(&counts.accesses).saturating_sub(of(&counts.unread));
             seen.looks += of(&counts.looks);
             seen.unread += of(&counts.unread);
             seen.invalidations += of(&counts.invalidations);
