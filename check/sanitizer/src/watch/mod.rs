@@ -13,6 +13,7 @@ use std::sync::Mutex;
 
 use foldhash::HashMap;
 
+use self::changes::{Busy, THREADS};
 pub use self::cpu::Cpu;
 use self::cpu::{count, Going, Shared};
 use crate::arch::{Arch, Operands, PAGE};
@@ -21,6 +22,7 @@ use crate::frames::Frames;
 use crate::lock;
 use crate::owners::Owners;
 use crate::ram::Ram;
+use crate::recent::Recent;
 pub use crate::stack::Code;
 use crate::tables::Tables;
 use crate::windows::Windows;
@@ -90,6 +92,8 @@ pub struct Watch {
     owners: Owners,
     /// When threads that had changed entries were last seen in their programs.
     returned: Mutex<HashMap<u64, u64>>,
+    /// When threads last changed entries.
+    busy: Mutex<Recent<Busy>>,
     ram: Ram,
     /// Rises when an entry of an upper table changes.
     all: AtomicU64,
@@ -113,6 +117,7 @@ impl Watch {
             tables: Tables::new(),
             owners: Owners::new(),
             returned: Mutex::default(),
+            busy: Mutex::new(Recent::new(THREADS)),
             ram: Ram::default(),
             all: AtomicU64::new(0),
             code,
@@ -170,6 +175,7 @@ impl Watch {
         self.tables.forget_all();
         self.owners.forget();
         lock(&self.returned).clear();
+        lock(&self.busy).clear();
         for shared in &self.shared {
             *lock(&shared.going) = Going::default();
             lock(&shared.inbox).clear();

@@ -499,6 +499,26 @@ fn a_thread_with_a_program_has_more_time_than_one_without() {
 }
 
 #[test]
+fn a_thread_that_still_changes_entries_has_yet_to_flush() {
+    for (busy, expected) in [(7, vec![]), (8, vec![Kind::LateUse])] {
+        let mut guest = Guest::new();
+        guest.map(0, 100 << PAGE | WRITABLE);
+        guest.loads(1, 100);
+        let other = guest.entry(PAGE_OF_PROGRAM + (1 << PAGE), 0);
+        THREAD.set(7);
+        guest.map(0, 0);
+        for step in 0..2 * PATIENCE {
+            guest.returns();
+            THREAD.set(busy);
+            guest.kernel_stores(0, other, (200 + step) << PAGE | WRITABLE);
+        }
+        THREAD.set(9);
+        guest.loads(1, 100);
+        assert_eq!(guest.kinds(), expected);
+    }
+}
+
+#[test]
 fn rights_that_grow_need_no_flush() {
     let mut guest = Guest::new();
     guest.map(0, 100 << PAGE | READ_ONLY);
