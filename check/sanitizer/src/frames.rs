@@ -105,6 +105,13 @@ impl Frames {
         }
     }
 
+    /// No frame is a table, and no store matters.
+    pub(crate) fn forget(&self) {
+        for word in self.parts.iter().filter_map(OnceLock::get).flat_map(|part| part.iter()) {
+            word.fetch_and(COUNT, Ordering::AcqRel);
+        }
+    }
+
     /// A table has changed.
     pub(crate) fn changed(&self, frame: u64) {
         if let Some(word) = self.word(frame) {
@@ -145,5 +152,9 @@ mod tests {
         assert_eq!((frames.version(frame), frames.matters(frame)), (0, true));
         frames.freshen(frame, false);
         assert!(!frames.matters(frame));
+        frames.becomes_table(frame);
+        frames.watch(frame + 1, true);
+        frames.forget();
+        assert!(!frames.matters(frame) && !frames.matters(frame + 1));
     }
 }

@@ -41,6 +41,13 @@ impl Owners {
         }
     }
 
+    /// Nothing is known of frames any longer.
+    pub(crate) fn forget(&self) {
+        lock(&self.watched).clear();
+        lock(&self.given).clear();
+        lock(&self.written).clear();
+    }
+
     /// A frame has lost a translation.
     pub(crate) fn unmapped(&self, frame: u64, frames: &Frames) {
         let mut watched = lock(&self.watched);

@@ -24,6 +24,11 @@ impl<T> Recent<T> {
         self.newer.insert(number, fact);
     }
 
+    pub(crate) fn clear(&mut self) {
+        self.newer.clear();
+        self.older.clear();
+    }
+
     /// The newest fact about a number.
     pub(crate) fn get(&self, number: u64) -> Option<&T> {
         self.newer.get(&number).or_else(|| self.older.get(&number))
@@ -58,5 +63,7 @@ mod tests {
         assert_eq!([3, 4].map(|number| recent.get(number).copied()), [Some(9), Some(8)]);
         recent.remove(3);
         assert_eq!(recent.get(3), None);
+        recent.clear();
+        assert_eq!(recent.get(4), None);
     }
 }

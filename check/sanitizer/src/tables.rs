@@ -156,6 +156,13 @@ impl Tables {
         lock(&self.unlinked).get(table).copied()
     }
 
+    /// Nothing is known of tables any longer.
+    pub(crate) fn forget_all(&self) {
+        lock(&self.all).clear();
+        lock(&self.changes).clear();
+        lock(&self.unlinked).clear();
+    }
+
     /// A frame is no table any longer.
     pub(crate) fn forget(&self, frame: u64, frames: &Frames) {
         let mut tables = lock(&self.all);

@@ -131,7 +131,8 @@ fn begin<A: Emulated>(id: Id, target: &str, cpus: usize, code: Code, report: Rep
     let cpus = (0..cpus).map(|index| Own(UnsafeCell::new(Cpu::new(index)))).collect();
     // QEMU loads the plugin once.
     let _ = A::machine().set(Machine { watch, cpus });
-    Callbacks { cpu: on_cpu::<A>, block: on_block::<A>, exit: on_exit::<A> }.register(id);
+    Callbacks { cpu: on_cpu::<A>, block: on_block::<A>, dropped: on_dropped::<A>, exit: on_exit::<A> }
+        .register(id);
 }
 
 /// The nanoseconds since the first call.
@@ -254,6 +255,13 @@ extern "C" fn on_access<A: Emulated>(cpu: c_uint, access: Access, address: u64, 
     let Some((watch, cpu)) = in_callback_of::<A>(cpu) else { return };
     let what = Accessed { address, by: by as u64, store: access.is_store(), fetch: false };
     watch.access(cpu, what, At(access, address, PhantomData::<A>));
+}
+
+/// QEMU has dropped all blocks: it does so when it has loaded a snapshot, and sometimes for want of room. No CPU runs.
+extern "C" fn on_dropped<A: Emulated>(_: Id) {
+    if let Some(machine) = A::machine().get() {
+        machine.watch.forget();
+    }
 }
 
 extern "C" fn on_exit<A: Emulated>(_: Id, _: *mut c_void) {

@@ -79,6 +79,7 @@ type OnBlock = extern "C" fn(Id, *mut Block);
 type OnCpu = extern "C" fn(Id, c_uint);
 type OnInstruction = extern "C" fn(c_uint, *mut c_void);
 type OnAccess = extern "C" fn(c_uint, Access, u64, *mut c_void);
+type OnDropped = extern "C" fn(Id);
 type OnExit = extern "C" fn(Id, *mut c_void);
 
 const READS_REGISTERS: c_int = 1;
@@ -87,6 +88,7 @@ const LOADS_AND_STORES: c_int = 3;
 extern "C" {
     fn qemu_plugin_register_vcpu_init_cb(id: Id, on: OnCpu);
     fn qemu_plugin_register_vcpu_tb_trans_cb(id: Id, on: OnBlock);
+    fn qemu_plugin_register_flush_cb(id: Id, on: OnDropped);
     fn qemu_plugin_register_atexit_cb(id: Id, on: OnExit, data: *mut c_void);
     fn qemu_plugin_tb_n_insns(block: *const Block) -> usize;
     fn qemu_plugin_tb_get_insn(block: *const Block, index: usize) -> *mut Instruction;
@@ -125,6 +127,7 @@ extern "C" {
 pub(crate) struct Callbacks {
     pub(crate) cpu: OnCpu,
     pub(crate) block: OnBlock,
+    pub(crate) dropped: OnDropped,
     pub(crate) exit: OnExit,
 }
 
@@ -134,6 +137,7 @@ impl Callbacks {
         unsafe {
             qemu_plugin_register_vcpu_init_cb(id, self.cpu);
             qemu_plugin_register_vcpu_tb_trans_cb(id, self.block);
+            qemu_plugin_register_flush_cb(id, self.dropped);
             qemu_plugin_register_atexit_cb(id, self.exit, std::ptr::null_mut());
         }
     }

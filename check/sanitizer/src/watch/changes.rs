@@ -11,7 +11,7 @@ use crate::owners::Owners;
 use crate::tables::Change;
 
 /// The threads that are remembered.
-const THREADS: usize = 64;
+pub(super) const THREADS: usize = 64;
 
 /// The time, in nanoseconds, after which whoever changed an entry has returned: one second. Until then another CPU may use
 /// what was there before, since the flush may still be to come.
@@ -22,6 +22,15 @@ pub(super) const LATE_ACCESSES: u64 = 100_000;
 
 /// How many times as much a thread with a program has, whose return is seen: it may change many entries in one call.
 pub(super) const PATIENCE: u64 = 10;
+
+/// The last change of entries that a thread made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Busy {
+    cpu: usize,
+    time: u64,
+    /// The CPU's accesses until then.
+    accesses: u64,
+}
 
 impl Watch {
     /// A CPU has stored to a frame in which stores matter.
@@ -52,6 +61,9 @@ impl Watch {
         }
         let accesses = self.shared[cpu.index].accesses.load(Ordering::Relaxed);
         let at = self.spot(cpu, what.by, &access);
+        if let Some(thread) = thread {
+            lock(&self.busy).insert(thread, Busy { cpu: cpu.index, time: at.time, accesses });
+        }
         let first = frame << PAGE | what.address & 0xff8;
         let words = (access.bytes() / 8).max(1);
         for word in 0..words {
@@ -123,10 +135,14 @@ impl Watch {
     pub(super) fn is_over(&self, change: &Change, now: u64) -> bool {
         // A thread of the kernel's own has no program to return to.
         let has_returned = change.thread.is_some_and(|thread| self.has_returned(thread, change.at.time));
-        let accesses = self.shared[change.at.cpu].accesses.load(Ordering::Relaxed);
+        // One that still changes entries has yet to come to its flush.
+        let busy = change.thread.and_then(|thread| lock(&self.busy).get(thread).copied());
+        let own = Busy { cpu: change.at.cpu, time: change.at.time, accesses: change.accesses };
+        let last = busy.filter(|busy| busy.time > own.time).unwrap_or(own);
+        let accesses = self.shared[last.cpu].accesses.load(Ordering::Relaxed);
         let patience = if change.thread.is_some() { PATIENCE } else { 1 };
-        let is_late = now.saturating_sub(change.at.time) > LATE * patience
-            && accesses.saturating_sub(change.accesses) > LATE_ACCESSES * patience;
+        let is_late = now.saturating_sub(last.time) > LATE * patience
+            && accesses.saturating_sub(last.accesses) > LATE_ACCESSES * patience;
         is_late || has_returned
     }
 }

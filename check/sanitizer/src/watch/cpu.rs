@@ -97,6 +97,11 @@ impl<A: Arch> Cpu<A> {
         self.is_known
     }
 
+    /// Nothing is known of it any longer.
+    pub(super) fn forget(&mut self) {
+        *self = Self::new(self.index);
+    }
+
     /// Reads its registers.
     pub fn learn(&mut self, operands: &dyn Operands) {
         self.arch.read(operands);
@@ -149,6 +154,8 @@ pub(super) struct Shared {
     /// What others drop of its translations, which it looks at before its next access.
     pub(super) inbox: Mutex<Vec<(Invalidation, Spot)>>,
     pub(super) has_mail: AtomicBool,
+    /// It is to be forgotten before that.
+    pub(super) is_forgotten: AtomicBool,
     /// What it has begun to drop of others.
     pub(super) going: Mutex<Going>,
     pub(super) accesses: AtomicU64,

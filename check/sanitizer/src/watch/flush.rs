@@ -15,6 +15,9 @@ use crate::walks::Walked;
 impl Watch {
     /// A CPU is about to execute an instruction that concerns translations.
     pub fn execute<A: Arch>(&self, cpu: &mut Cpu<A>, what: A::Instruction, by: u64, operands: &dyn Operands) {
+        if self.shared[cpu.index].is_forgotten.load(Ordering::Acquire) {
+            self.read_mail(cpu);
+        }
         if !cpu.is_known {
             cpu.learn(operands);
         }
@@ -112,6 +115,9 @@ impl Watch {
     pub(super) fn read_mail<A: Arch>(&self, cpu: &mut Cpu<A>) {
         let shared = &self.shared[cpu.index];
         shared.has_mail.store(false, Ordering::Relaxed);
+        if shared.is_forgotten.swap(false, Ordering::AcqRel) {
+            cpu.forget();
+        }
         let mail = std::mem::take(&mut *lock(&shared.inbox));
         for (what, spot) in mail {
             self.drop(cpu, what, spot);

@@ -13,14 +13,16 @@ use std::sync::Mutex;
 
 use foldhash::HashMap;
 
+use self::changes::{Busy, THREADS};
 pub use self::cpu::Cpu;
-use self::cpu::{count, Shared};
+use self::cpu::{count, Going, Shared};
 use crate::arch::{Arch, Operands, PAGE};
 use crate::find::{is_of_kernel, Line, Report, Summary};
 use crate::frames::Frames;
 use crate::lock;
 use crate::owners::Owners;
 use crate::ram::Ram;
+use crate::recent::Recent;
 pub use crate::stack::Code;
 use crate::tables::Tables;
 use crate::windows::Windows;
@@ -90,6 +92,8 @@ pub struct Watch {
     owners: Owners,
     /// When threads that had changed entries were last seen in their programs.
     returned: Mutex<HashMap<u64, u64>>,
+    /// When threads last changed entries.
+    busy: Mutex<Recent<Busy>>,
     ram: Ram,
     /// Rises when an entry of an upper table changes.
     all: AtomicU64,
@@ -113,6 +117,7 @@ impl Watch {
             tables: Tables::new(),
             owners: Owners::new(),
             returned: Mutex::default(),
+            busy: Mutex::new(Recent::new(THREADS)),
             ram: Ram::default(),
             all: AtomicU64::new(0),
             code,
@@ -163,13 +168,29 @@ impl Watch {
         }
     }
 
+    /// The guest's memory and registers may have become others, by a snapshot: all that is known of them is forgotten.
+    /// No CPU is in a callback.
+    pub fn forget(&self) {
+        self.frames.forget();
+        self.tables.forget_all();
+        self.owners.forget();
+        lock(&self.returned).clear();
+        lock(&self.busy).clear();
+        for shared in &self.shared {
+            *lock(&shared.going) = Going::default();
+            lock(&shared.inbox).clear();
+            shared.is_forgotten.store(true, Ordering::Release);
+            shared.has_mail.store(true, Ordering::Release);
+        }
+    }
+
     /// Writes what was seen.
     pub fn end(&self) {
         let mut seen =
             Summary { tables: self.tables.len(), windows: self.windows.longest(), ..Summary::default() };
         for counts in &self.shared {
             let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-            seen.accesses += of(&counts.accesses);
+            seen.accesses += of(&counts.accesses).saturating_sub(of(&counts.unread));
             seen.looks += of(&counts.looks);
             seen.unread += of(&counts.unread);
             seen.invalidations += of(&counts.invalidations);
