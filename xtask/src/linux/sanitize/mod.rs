@@ -76,7 +76,7 @@ impl Case {
         Self::bug("ksm", "ksm"),
         Self::bug("cow", "fork"),
         Self::bug("needless", "mprotect"),
-        Self::bug("lazyfree", "lazyfree").but(Expected::Either),
+        Self::bug("lazyfree", "lazyfree"),
         Self::new("old_page", What::Owed("store", "")),
         Self::new("old_page_unreclaimed", What::Owed("store", "unreclaimed")).but(Expected::Nothing),
         Self::new("guard_page", What::Owed("guard", "")),
