@@ -323,6 +323,7 @@ impl Arch for Aarch64 {
                 }
                 Effect::Nothing
             }
+            Instruction::Zero { from } => Effect::Zeroes { address: general(operands, from) },
             Instruction::Invalidate { scope, last, everywhere, from } => {
                 let walks = if last { Walks::No } else { Walks::Named };
                 self.dropped(scope, general(operands, from)).map_or(Effect::Nothing, |what| Effect::Begins {

@@ -169,6 +169,12 @@ pub enum Effect {
         /// The ASIDs under which it may have walked.
         asids: [u16; 2],
     },
+    /// It overwrites a block of memory with zeros, which the emulator does not tell as a store. No frame of which a kernel
+    /// clears a block so is a page table any longer.
+    Zeroes {
+        /// An address of the block.
+        address: u64,
+    },
     /// It completes what its CPU has begun: of its own translations, and those of others only if `everywhere`.
     Completes {
         /// Also of other CPUs.

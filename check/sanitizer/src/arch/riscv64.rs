@@ -76,6 +76,11 @@ pub enum Instruction {
     },
     /// SFENCE.INVAL.IR.
     Completes,
+    /// CBO.ZERO.
+    Zero {
+        /// The register with an address of the block.
+        address: u8,
+    },
 }
 
 impl Riscv64 {
@@ -126,6 +131,9 @@ impl Arch for Riscv64 {
     fn decode(bytes: &[u8]) -> Option<Instruction> {
         let word = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?);
         let field = |shift: u32| (word >> shift & 0x1f) as u8;
+        if word & 0xfff0_7fff == 0x0040_200f {
+            return Some(Instruction::Zero { address: field(15) });
+        }
         if word & 0x7f != 0x73 {
             return None;
         }
@@ -158,6 +166,7 @@ impl Arch for Riscv64 {
             // And in a guest of a hypervisor it is another register.
             Instruction::Control => Effect::Loads,
             Instruction::Completes => Effect::Completes { everywhere: false },
+            Instruction::Zero { address } => Effect::Zeroes { address: operands.register(address.into()) },
             Instruction::Fence { address, asid, begins } => {
                 let value = |number: u8| (number != 0).then(|| operands.register(number.into()));
                 let what = Invalidation {
@@ -300,6 +309,13 @@ mod tests {
             assert_eq!(effect(sinval), Effect::Begins { what, everywhere: false }, "{sinval:x}");
         }
         assert_eq!(effect(0x1810_0073), Effect::Completes { everywhere: false });
+    }
+
+    #[test]
+    fn a_block_that_is_zeroed_is_known() {
+        // cbo.zero (a0), cbo.flush (a0), prefetch.w (a0)
+        assert_eq!(effect(0x0045_200f), Effect::Zeroes { address: 0xa_000a });
+        assert_eq!([0x0025_200f, 0x0035_6013].map(decode), [None; 2]);
     }
 
     #[test]

@@ -50,6 +50,13 @@ impl Watch {
                     cpu.lacks(asid, address);
                 }
             }
+            Effect::Zeroes { address } => {
+                let walk = cpu.arch.walk(address, &|physical| self.ram.load(physical));
+                let frame = walk.and_then(|walk| Some(walk.translation?.frame_of(address)));
+                if let Some(frame) = frame.filter(|&frame| self.frames.version(frame) != 0) {
+                    self.tables.forget(frame, &self.frames);
+                }
+            }
             Effect::Completes { .. } if cpu.begun.is_empty() => {}
             Effect::Completes { everywhere } => {
                 let spot = spot(cpu);

@@ -35,6 +35,22 @@ impl Operands for Registers {
     }
 }
 
+/// SATP as ever, and the address of a block in A0.
+struct Block(u64);
+
+impl Operands for Block {
+    fn register(&self, index: usize) -> u64 {
+        match Riscv64::REGISTERS[index] {
+            "a0" => self.0,
+            _ => satp(0).register(index),
+        }
+    }
+
+    fn load(&self, _: u64) -> Option<u64> {
+        None
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Seen(u64, u64, u64);
 
@@ -180,6 +196,25 @@ fn a_use_without_a_fence_is_found() {
     // Neither what it has cached nor what the tables have.
     machine.load(1, 0, 4);
     assert_eq!(machine.finds(), 2);
+}
+
+#[test]
+fn a_table_that_is_cleared_by_blocks_is_one_no_longer() {
+    for cleared in [false, true] {
+        let mut machine = changed();
+        let entry = machine.memory[WORDS * 2].load(Ordering::Relaxed);
+        machine.store(0, KERNEL, 2, 0, frame(4) << 10 | 0x17);
+        if cleared {
+            let zero = Riscv64::decode(&0x0045_200f_u32.to_le_bytes()).expect("CBO.ZERO");
+            let registers = Block(DIRECT + FIRST + (2 << PAGE));
+            machine.watch.execute(&mut machine.cpus[0], zero, KERNEL, &registers);
+        }
+        assert_eq!(machine.watch.frames.version(frame(2)) == 0, cleared);
+        // What is stored there now may look like an entry.
+        machine.store(0, KERNEL, 2, 0, entry);
+        let changed = machine.watch.tables.change(FIRST + (2 << PAGE));
+        assert_eq!(changed.is_some_and(|change| change.before != 0 && change.after == entry), !cleared);
+    }
 }
 
 #[test]

@@ -53,6 +53,11 @@ pub enum Instruction {
     },
     /// MRS of `FAR_EL1`, as the handlers of faults begin with.
     Fault,
+    /// DC ZVA or DC GZVA.
+    Zero {
+        /// The register of general use.
+        from: u8,
+    },
     /// DSB of loads and stores.
     Barrier {
         /// Not of its own CPU alone.
@@ -78,6 +83,9 @@ pub(super) fn decode(word: u32) -> Option<Instruction> {
         }
         // MRS of FAR_EL1.
         0b1_1010_1010_0111 if (op1, crn, crm, op2) == (0, 6, 0, 0) => Some(Instruction::Fault),
+        0b1_1010_1010_0001 if (op1, crn, crm) == (3, 7, 4) && matches!(op2, 1 | 4) => {
+            Some(Instruction::Zero { from })
+        }
         // SYS. The forms with nXS do the same to memory whose attribute XS is 0, as all cached memory has it.
         0b1_1010_1010_0001 if crn == 8 || crn == 9 => {
             let scope = tlbi(op1, crm, op2)?;
@@ -136,6 +144,9 @@ mod tests {
             |scope, everywhere, from| Some(Instruction::Invalidate { scope, last: true, everywhere, from });
         let (address, range) = (|any| Scope::Address { any }, |any| Scope::Range { any });
         let all = [
+            (0xd50b_7423, Some(Instruction::Zero { from: 3 })), // dc zva, x3
+            (0xd50b_7421, Some(Instruction::Zero { from: 1 })), // dc zva, x1
+            (0xd50b_7461, None),                                // dc gva, x1
             (0xd503_339f, everywhere(true)),                    // dsb osh
             (0xd503_379f, everywhere(false)),                   // dsb nsh
             (0xd503_3b9f, everywhere(true)),                    // dsb ish
