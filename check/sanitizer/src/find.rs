@@ -174,9 +174,36 @@ const WRITTEN: usize = 10_000;
 /// The callers by which finds are told apart.
 const TOLD_APART: usize = 3;
 
-/// What alike finds have in common: the kind, the code that changed the entry and its next callers, and the code of the kernel
-/// that used it. Programs are not told apart.
-type Alike = (Kind, Option<(u64, Vec<u64>)>, Option<u64>);
+/// Code, and its next callers.
+type Code = (u64, Vec<u64>);
+
+/// What alike finds have in common. A rule may leave out one that differs from another in any of it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Alike {
+    kind: Kind,
+    store: bool,
+    changed: Option<Code>,
+    /// The code of the kernel. Programs are not told apart.
+    used: Option<u64>,
+    given: Option<Code>,
+}
+
+impl Alike {
+    fn of(find: &Find) -> Self {
+        let code = |place: &Place| {
+            let Place { instruction, callers, .. } = place;
+            // Further ones are often left on the stack by other calls.
+            (*instruction, callers.iter().copied().take(TOLD_APART).collect())
+        };
+        Self {
+            kind: find.kind,
+            store: find.store,
+            changed: find.changed.as_ref().map(|changed| code(&changed.place)),
+            used: Some(find.used.instruction).filter(|&instruction| is_of_kernel(instruction)),
+            given: find.given.as_ref().map(code),
+        }
+    }
+}
 
 /// The report as it is written.
 #[derive(Debug)]
@@ -220,13 +247,7 @@ impl Report {
     /// Counts a find, and writes it if none like it was written.
     pub(crate) fn found(&mut self, find: Find) {
         self.finds += 1;
-        let change = find.changed.as_ref().map(|changed| {
-            let Place { instruction, callers, .. } = &changed.place;
-            // Further ones are often left on the stack by other calls.
-            (*instruction, callers.iter().copied().take(TOLD_APART).collect())
-        });
-        let user = Some(find.used.instruction).filter(|&instruction| is_of_kernel(instruction));
-        let alike = (find.kind, change, user);
+        let alike = Alike::of(&find);
         if let Some(&number) = self.seen.get(&alike) {
             self.uses[number] += 1;
         } else if self.uses.len() < WRITTEN {

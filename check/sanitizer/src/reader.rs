@@ -85,6 +85,25 @@ mod tests {
     }
 
     #[test]
+    fn what_a_rule_may_tell_apart_is_written_apart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("report");
+        let mut report = Report::create(&path).expect("a file");
+        let load = find(Kind::Reuse);
+        let store = Find { store: true, ..load.clone() };
+        let given = |instruction| {
+            let place = Place { instruction, ..load.used.clone() };
+            Find { given: Some(place), ..load.clone() }
+        };
+        let elsewhere = Find { address: 8192, ..load.clone() };
+        for find in [load.clone(), store.clone(), given(7), given(8), elsewhere] {
+            report.found(find);
+        }
+        let written = Reading::of(&path).expect("it is there").finds;
+        assert_eq!(written, [load.clone(), store, given(7), given(8)]);
+    }
+
+    #[test]
     fn a_report_is_read_as_far_as_it_is_whole() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("report");
