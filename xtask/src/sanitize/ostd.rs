@@ -15,11 +15,7 @@ const CASES: &[(&str, Watched)] = &[
     ("a flush (asterinas#2849)", Watched::Published),
     ("", Watched::Engine),
     ("others", Watched::Without("others")),
-    ("answers", Watched::Without("answers")),
     ("kernel-flush", Watched::Without("kernel-flush")),
-    ("settle", Watched::Without("settle")),
-    ("stamp", Watched::Without("stamp")),
-    ("sweep", Watched::Without("sweep")),
 ];
 
 /// Makes the runs.
