@@ -150,6 +150,8 @@ impl Invalidation {
 pub enum Effect {
     /// Nothing.
     Nothing,
+    /// Nothing, but its CPU was reset since its last instruction, and has nothing cached.
+    Restarts,
     /// It changes what is loaded, but the registers tell only afterwards how. They are read before the next instruction.
     Loads,
     /// It drops some of its own CPU.

@@ -197,6 +197,15 @@ impl Arch for X86 {
             // A page fault drops what is cached of its address (section 4.10.4.1).
             return Effect::Lacks { address: operands.register(CR2), asids: [self.pcid(); 2] };
         }
+        if matches!(instruction, Instruction::Control { .. })
+            && self.cr0 & CR0_PG != 0
+            && operands.register(CR0) & CR0_PG == 0
+        {
+            // No instruction has ended paging: INIT, an SMI or a reset has.
+            self.read(operands);
+            self.drops(instruction, operands);
+            return Effect::Restarts;
+        }
         self.drops(instruction, operands).map_or(Effect::Nothing, Effect::Drops)
     }
 
@@ -456,6 +465,19 @@ mod tests {
         assert_eq!(decode(&[0x44, 0x0f, 0x22, 0xc0]), Some(Instruction::Control { number: 8, from: 0 }));
         assert_eq!(decode(&[0x41, 0x0f, 0x20, 0xd7]), Some(Instruction::Fault));
         // mov %cr2, %r15
+    }
+
+    #[test]
+    fn a_cpu_that_no_instruction_took_out_of_paging_was_reset() {
+        let control = Instruction::Control { number: 0, from: 0 };
+        let (mut registers, mut own) = (cpu(), X86 { cr0: CR0_PG, ..X86::default() });
+        registers.0[CR0] = CR0_PG;
+        registers.0[0] = CR0_PG | CR0_WP;
+        assert_eq!(own.execute(control, &registers), Effect::Nothing);
+        registers.0[CR0] = 0x10;
+        registers.0[0] = 0x11;
+        assert_eq!((own.execute(control, &registers), own.cr0), (Effect::Restarts, 0x11));
+        assert_eq!(own.execute(control, &registers), Effect::Nothing);
     }
 
     #[test]

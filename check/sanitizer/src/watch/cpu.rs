@@ -97,6 +97,13 @@ impl<A: Arch> Cpu<A> {
         self.is_known
     }
 
+    /// It was reset: it has nothing cached.
+    pub(super) fn restarts(&mut self) {
+        let arch = std::mem::take(&mut self.arch);
+        self.forget();
+        (self.arch, self.is_known) = (arch, true);
+    }
+
     /// Nothing is known of it any longer.
     pub(super) fn forget(&mut self) {
         *self = Self::new(self.index);

@@ -27,6 +27,7 @@ impl Watch {
         match effect {
             // Under another ASID, a page that it may use quickly is not one that it has cached.
             Effect::Nothing => cpu.own = cpu.own.wrapping_add(1),
+            Effect::Restarts => cpu.restarts(),
             Effect::Loads => {
                 cpu.own = cpu.own.wrapping_add(1);
                 cpu.is_known = false;

@@ -448,6 +448,28 @@ fn a_table_is_not_given_away_while_a_cpu_may_walk_it() {
 }
 
 #[test]
+fn a_cpu_that_was_reset_has_nothing_cached() {
+    for reset in [false, true] {
+        let mut guest = Guest::new();
+        guest.map(0, 100 << PAGE | WRITABLE);
+        guest.loads(1, 100);
+        let upper = guest.entry(PAGE_OF_PROGRAM, 1);
+        let table = guest.memory[(upper / 8) as usize] >> PAGE;
+        guest.kernel_stores(0, upper, 0);
+        for word in 0..512 {
+            guest.kernel_stores(0, (table << PAGE) + 8 * word, 0);
+        }
+        if reset {
+            let control = Instruction::Control { number: 0, from: 0 };
+            guest.watch.execute(&mut guest.cpus[1], control, 0x9000, &Zeros);
+            guest.cpus[1].learn(&Registers { first: 0 });
+        }
+        guest.switches(1);
+        assert_eq!(guest.kinds(), if reset { vec![] } else { vec![Kind::TableReuse] });
+    }
+}
+
+#[test]
 fn a_lost_translation_may_be_used_until_the_change_is_over() {
     for late in [false, true] {
         let mut guest = Guest::new();
