@@ -93,7 +93,10 @@ static void on_fault(int signal)
 	siglongjmp(fault, 1);
 }
 
-/* Loads from all pages, or from the one that was changed. */
+/*
+ * Loads from all pages until reclaim begins, and then from the one that was
+ * changed. A load meanwhile would wait for a page that reclaim has locked.
+ */
 static void *loader(void *unused)
 {
 	pin(LOADS);
@@ -105,6 +108,8 @@ static void *loader(void *unused)
 			atomic_fetch_add(&looks, 1);
 			continue;
 		}
+		if (now == ALL && atomic_load(&begun))
+			continue;
 		if (now == ALL) {
 			for (long page = 0; page < PAGES; page++)
 				load(page);
@@ -162,7 +167,7 @@ static void change(long page)
 		*(volatile char *)at = 1;
 	atomic_store(&chosen, atomic_fetch_add(&changes, 1) * PAGES + page);
 	begin = seconds();
-	while (atomic_load(&looks) < before + 4 && seconds() < begin + 0.02)
+	while (atomic_load(&looks) < before + 4 && seconds() < begin + 0.2)
 		;
 	atomic_store(&chosen, ALL);
 	atomic_fetch_add(&shown, atomic_load(&late) != late_before);
@@ -194,6 +199,7 @@ static void *changer(void *unused)
 		}
 		/* Reclaim goes on a little. An emulator may need more than that. */
 		ns = ns ? ns + ns / 2 : 10000;
+		ns = ns < 300000 ? ns : 300000;
 		wake_in(ns);
 	}
 	return unused;
