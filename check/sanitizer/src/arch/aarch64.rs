@@ -341,7 +341,7 @@ impl Arch for Aarch64 {
                 let of_program = matches!(syndrome >> 26 & 0x3f, 0x20 | 0x24);
                 let asids = [own, if of_program { self.last_asid } else { own }];
                 // Without a tag.
-                Effect::Lacks { address: extend(address, 55), asids }
+                Effect::Lacks { address: extend(address, 55), asids, walks: Walks::No }
             }
             Instruction::Barrier { everywhere } => Effect::Completes { everywhere },
         }
@@ -615,7 +615,7 @@ mod tests {
             let cpu = Aarch64 { last_asid: 3, ..on(LINUX, 0, 2 << 48) };
             { cpu }.execute(Instruction::Fault, &Cpu(&registers))
         };
-        let lacks = |asids| Effect::Lacks { address: 0x7000_1234_5678, asids };
+        let lacks = |asids| Effect::Lacks { address: 0x7000_1234_5678, asids, walks: Walks::No };
         // Of a program's or the kernel's access or instruction: translation, level 3 and 0, and access flag.
         for syndrome in [0x24 << 26 | 7, 0x20 << 26 | 0xb] {
             assert_eq!(effect(syndrome), lacks([2, 3]), "{syndrome:x}");

@@ -170,6 +170,8 @@ pub enum Effect {
         address: u64,
         /// The ASIDs under which it may have walked.
         asids: [u16; 2],
+        /// The page tables on the way to it that its CPU no longer has cached either.
+        walks: Walks,
     },
     /// It overwrites a block of memory with zeros, which the emulator does not tell as a store. No frame of which a kernel
     /// clears a block so is a page table any longer.

@@ -194,8 +194,9 @@ impl Arch for X86 {
 
     fn execute(&mut self, instruction: Instruction, operands: &dyn Operands) -> Effect {
         if instruction == Instruction::Fault {
-            // A page fault drops what is cached of its address (section 4.10.4.1).
-            return Effect::Lacks { address: operands.register(CR2), asids: [self.pcid(); 2] };
+            // A page fault drops what is cached of its address, and of the tables on the way to it (section 4.10.4.1).
+            let asids = [self.pcid(); 2];
+            return Effect::Lacks { address: operands.register(CR2), asids, walks: Walks::Named };
         }
         if matches!(instruction, Instruction::Control { .. })
             && self.cr0 & CR0_PG != 0
@@ -494,7 +495,8 @@ mod tests {
     #[test]
     fn a_fault_drops_what_is_cached_of_its_address() {
         let mut x86 = X86 { cr4: CR4_PCIDE, cr3: 7, ..X86::default() };
-        let expected = Effect::Lacks { address: 0x1000 * (CR2 as u64 + 1), asids: [7, 7] };
+        let expected =
+            Effect::Lacks { address: 0x1000 * (CR2 as u64 + 1), asids: [7, 7], walks: Walks::Named };
         assert_eq!(x86.execute(Instruction::Fault, &cpu()), expected);
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::cpu::{count, Begun, Cpu, Going};
 use super::judge::Held;
 use super::Watch;
-use crate::arch::{Arch, Effect, Invalidation, Operands, PAGE};
+use crate::arch::{Arch, Effect, Invalidation, Operands, Walks, PAGE};
 use crate::find::{is_of_kernel, Find, Kind};
 use crate::lock;
 use crate::stack::{Spot, Stack};
@@ -44,11 +44,15 @@ impl Watch {
                     lock(&self.shared[cpu.index].going).what.push(what);
                 }
             }
-            Effect::Lacks { address, asids } => {
+            Effect::Lacks { address, asids, walks } => {
                 let spot = spot(cpu);
                 for asid in asids {
                     self.faulted(cpu, asid, address, spot);
                     cpu.lacks(asid, address);
+                    let range = Some((address, 1));
+                    let of_tables =
+                        Invalidation { asid: Some(asid), range, walks, ..Invalidation::EVERYTHING };
+                    self.drop_walks(cpu, of_tables, &spot);
                 }
             }
             Effect::Zeroes { address } => {
@@ -98,10 +102,18 @@ impl Watch {
         cpu.own = cpu.own.wrapping_add(1);
         let Cpu { tlb, arch, .. } = cpu;
         tlb.invalidate(what, &mut |_, cached| self.note_window(arch, &cached, spot.time));
-        let mut walks = std::mem::take(&mut cpu.walks);
-        walks.invalidate(what, &mut |frame, walked| self.note_walked(cpu, frame, &walked, &spot));
-        cpu.walks = walks;
+        self.drop_walks(cpu, what, &spot);
         cpu.dropped = Some(spot);
+    }
+
+    /// Drops cached tables of a CPU.
+    fn drop_walks<A: Arch>(&self, cpu: &mut Cpu<A>, what: Invalidation, spot: &Spot) {
+        if what.walks == Walks::No {
+            return;
+        }
+        let mut walks = std::mem::take(&mut cpu.walks);
+        walks.invalidate(what, &mut |frame, walked| self.note_walked(cpu, frame, &walked, spot));
+        cpu.walks = walks;
     }
 
     /// A table that a CPU may have cached is dropped: had it been given to somebody else while the CPU could walk it?

@@ -422,7 +422,9 @@ fn a_mark_where_a_translation_was_is_a_promise_of_whoever_put_it_there() {
 
 #[test]
 fn a_table_is_not_given_away_while_a_cpu_may_walk_it() {
-    for (flushed, given) in [(false, true), (true, true), (false, false)] {
+    for (flushed, faulted, given) in
+        [(false, false, true), (true, false, true), (false, true, true), (false, false, false)]
+    {
         let mut guest = Guest::new();
         guest.map(0, 100 << PAGE | WRITABLE);
         guest.loads(1, 100);
@@ -432,6 +434,10 @@ fn a_table_is_not_given_away_while_a_cpu_may_walk_it() {
         if flushed {
             guest.flushes(1);
         }
+        if faulted {
+            let registers = Registers { first: PAGE_OF_PROGRAM };
+            guest.watch.execute(&mut guest.cpus[1], Instruction::Fault, CODE, &registers);
+        }
         if given {
             for word in 0..512 {
                 guest.kernel_stores(0, (table << PAGE) + 8 * word, 0);
@@ -439,7 +445,7 @@ fn a_table_is_not_given_away_while_a_cpu_may_walk_it() {
         }
         guest.kernel_stores(0, upper, table << PAGE | WRITABLE);
         guest.switches(1);
-        let is_found = given && !flushed;
+        let is_found = given && !flushed && !faulted;
         assert_eq!(guest.kinds(), if is_found { vec![Kind::TableReuse] } else { vec![] });
         for find in guest.finds() {
             assert_eq!((find.frame, find.address, find.used.cpu), (table, PAGE_OF_PROGRAM, 1));
