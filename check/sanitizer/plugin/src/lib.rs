@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::marker::PhantomData;
 use std::path::PathBuf;
+use std::process;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::Instant;
 
 use ceasefire_sanitizer::arch::aarch64::Aarch64;
@@ -157,7 +159,18 @@ impl Operands for Registers {
     }
 }
 
-extern "C" fn on_cpu<A: Emulated>(_: Id, _: c_uint) {
+extern "C" fn on_cpu<A: Emulated>(_: Id, cpu: c_uint) {
+    static FIRST: OnceLock<(ThreadId, c_uint)> = OnceLock::new();
+    let thread = thread::current().id();
+    let first = *FIRST.get_or_init(|| (thread, cpu));
+    if first.0 == thread && first.1 != cpu {
+        // QEMU 10 then tells for each block the CPU that translated it.
+        eprintln!(
+            "ceasefire: QEMU runs its CPUs on one thread, and tells plugins wrong CPUs then: give it one CPU, or \
+             -accel tcg,thread=multi and no -icount"
+        );
+        process::exit(1);
+    }
     REGISTERS.get_or_init(|| {
         let found = Handle::find(A::REGISTERS);
         for (index, name) in A::REGISTERS.iter().enumerate() {
