@@ -17,8 +17,8 @@ impl<P: Platform> Engine<P> {
     ///
     /// It unloads the CPU's space, answers all requests to the CPU, and drops its debts. From here on no flush waits
     /// for the CPU, and no debt. Page tables of kernel ranges may be freed (R2), so a CPU that merely halts first
-    /// invalidates all its entries: it may walk by cached ones when it wakes. Flushes that tasks have [begun](Engine::begin_flush) on it end without it. It comes
-    /// back with [`Engine::online`].
+    /// invalidates all its entries: it may walk by cached ones when it wakes. Flushes that tasks have
+    /// [begun](Engine::begin_flush) on it end without it. It comes back with [`Engine::online`].
     pub fn offline(&self) -> Previous<P::Space, PLACES> {
         let (id, previous) = self.on_this_cpu(|mut here| {
             self.load_kernel(&mut here);

@@ -75,8 +75,8 @@ impl Table {
 static TABLES: [Table; 48] = [const { Table::empty() }; 48];
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Uses a page, or the last of those that are mapped with it, and has its entry lead to another frame. Each case has this code once more, so that its stores are told
-/// apart from those of the others.
+/// Uses a page, or the last of those that are mapped with it, and has its entry lead to another frame. Each case has this
+/// code once more, so that its stores are told apart from those of the others.
 #[inline(always)]
 #[allow(clippy::inline_always)]
 fn change(address: u64, page: Page) {
