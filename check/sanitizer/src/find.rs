@@ -20,8 +20,8 @@ pub enum Kind {
     StaleUse,
     /// A CPU used a frame although the page tables had another by then, and that one was written, or the change was over.
     Incoherence,
-    /// A CPU used a translation, or a right to store, that the page tables had lost, or stored to a page and left it clean, and the change was over: the thread
-    /// that made it was back in its program, or more than a second had passed.
+    /// A CPU used a translation, or a right to store, that the page tables had lost, or stored to a page and left it clean,
+    /// and the change was over: the thread that made it was back in its program, or more than a second had passed.
     LateUse,
     /// A CPU used a frame through a translation that the page tables had lost, and the frame had been overwritten whole.
     Reuse,
@@ -110,6 +110,27 @@ pub struct Find {
     pub given: Option<Place>,
     /// Where that CPU last dropped translations.
     pub dropped: Option<Place>,
+}
+
+impl Find {
+    /// A find of which nothing more is known. Its other frame is its own.
+    pub fn new(kind: Kind, used: Place, address: u64, frame: u64, cached: Place) -> Self {
+        Self {
+            kind,
+            used,
+            address,
+            store: false,
+            fetch: false,
+            faulted: false,
+            frame,
+            other: frame,
+            cached,
+            changed: None,
+            written: None,
+            given: None,
+            dropped: None,
+        }
+    }
 }
 
 /// How long changed entries could still be used, by the code that changed them.

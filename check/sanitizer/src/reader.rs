@@ -67,21 +67,7 @@ mod tests {
 
     fn find(kind: Kind) -> Find {
         let place = Place { cpu: 0, time: 1, instruction: 2, callers: Vec::new() };
-        Find {
-            kind,
-            used: place.clone(),
-            address: 4096,
-            store: false,
-            fetch: false,
-            faulted: false,
-            frame: 3,
-            other: 3,
-            cached: place,
-            changed: None,
-            written: None,
-            given: None,
-            dropped: None,
-        }
+        Find::new(kind, place.clone(), 4096, 3, place)
     }
 
     #[test]

@@ -64,12 +64,17 @@ impl Tlb {
         })
     }
 
-    /// The CPU uses a translation from now on.
+    /// The CPU uses a translation from now on, and that of all pages with which it may be cached as one, if it has not.
     pub(crate) fn insert(&mut self, asid: u16, address: u64, translation: &Translation, cached: Cached) {
         let set = if translation.global { GLOBAL } else { u32::from(asid) };
+        let set = self.sets.entry(set).or_default();
+        let page = |shift: u32| (shift, address >> shift);
         self.sizes |= 1 << translation.shift;
-        let page = (translation.shift, address >> translation.shift);
-        self.sets.entry(set).or_default().insert(page, cached);
+        set.insert(page(translation.shift), cached);
+        if let Some(Translation { frame, shift, .. }) = translation.joined() {
+            self.sizes |= 1 << shift;
+            set.entry(page(shift)).or_insert(Cached { frame, joint: translation.joint, ..cached });
+        }
     }
 
     /// Drops the translations of an address under an ASID.
@@ -168,14 +173,20 @@ mod tests {
     #[test]
     fn pages_that_are_cached_as_one_have_an_entry_each() {
         let mut tlb = Tlb::default();
-        let joined = Translation { frame: 0x23, joint: 4, ..SMALL }.joined().expect("16 pages");
-        assert_eq!((joined.frame, joined.shift), (0x20, 16));
-        tlb.insert(1, 0x3_3000, &joined, Cached { joint: 4, entry: 0x9198, ..cached(0x20) });
-        let entries = |address| tlb.find(1, address).map(|(_, cached)| cached.entry).collect::<Vec<_>>();
-        assert_eq!(
-            [0x3_0000, 0x3_3000, 0x3_ffff, 0x4_0000].map(entries),
-            [vec![0x9180], vec![0x9198], vec![0x91f8], vec![]]
-        );
+        let page = Translation { frame: 0x23, joint: 4, ..SMALL };
+        tlb.insert(1, 0x3_3000, &page, Cached { entry: 0x9198, ..cached(0x23) });
+        // What is known of the others stays.
+        tlb.insert(1, 0x3_4000, &page, Cached { entry: 0x91a0, since: 1, ..cached(0x24) });
+        let all = |address| {
+            let found =
+                tlb.find(1, address).map(|(shift, cached)| (shift, cached.frame, cached.entry, cached.since));
+            found.collect::<Vec<_>>()
+        };
+        let joined = |entry| (16, 0x20, entry, 0);
+        assert_eq!(all(0x3_3000), [(12, 0x23, 0x9198, 0), joined(0x9198)]);
+        assert_eq!(all(0x3_4000), [(12, 0x24, 0x91a0, 1), joined(0x91a0)]);
+        assert_eq!([0x3_0000, 0x3_ffff].map(all), [vec![joined(0x9180)], vec![joined(0x91f8)]]);
+        assert!(all(0x4_0000).is_empty());
     }
 
     #[test]

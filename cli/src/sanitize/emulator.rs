@@ -42,7 +42,11 @@ impl<'a> Emulator<'a> {
                 "the plugin is not there: build it with `cargo build --release`, or name it with --plugin";
             return Err(Failure::Input(format!("{}: {message}", plugin.display())));
         }
-        check_commas(&plugin)?;
+        // QEMU separates the plugin's arguments by commas.
+        if plugin.as_os_str().as_encoded_bytes().contains(&b',') {
+            let message = "QEMU cannot take a path with a comma";
+            return Err(Failure::Input(format!("{}: {message}", plugin.display())));
+        }
         if arguments.iter().any(|argument| argument == "-daemonize") {
             return Err(Failure::Input(
                 "-daemonize: the report ends when QEMU does, so that must stay".to_owned(),
@@ -116,14 +120,6 @@ impl Running {
     pub(super) fn end(mut self) -> io::Result<ExitStatus> {
         self.child.wait()
     }
-}
-
-/// QEMU separates the plugin's arguments by commas.
-fn check_commas(path: &Path) -> Result<(), Failure> {
-    if path.as_os_str().as_encoded_bytes().contains(&b',') {
-        return Err(Failure::Input(format!("{}: QEMU cannot take a path with a comma", path.display())));
-    }
-    Ok(())
 }
 
 /// The plugin's place beside this program.

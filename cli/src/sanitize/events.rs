@@ -94,19 +94,9 @@ mod tests {
     fn events_are_in_their_order() {
         let place = |time| Place { cpu: 0, time, instruction: 1, callers: Vec::new() };
         let find = Find {
-            kind: Kind::Reuse,
-            used: place(5_000_000),
-            address: 0,
-            store: false,
-            fetch: false,
-            faulted: false,
-            frame: 1,
-            other: 1,
-            cached: place(1_000_000),
-            changed: None,
-            written: None,
             given: Some(place(4_000_000)),
             dropped: Some(place(0)),
+            ..Find::new(Kind::Reuse, place(5_000_000), 0, 1, place(1_000_000))
         };
         let events = events(&find);
         let all: Vec<_> =

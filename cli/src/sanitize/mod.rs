@@ -60,18 +60,17 @@ pub(crate) fn run(arguments: &SanitizeArguments) -> Done {
     let rules = suppress::read(preset, suppress, &symbols)?;
     let page = html.as_deref().map(Place::check).transpose()?;
     let rule_for = |find: &Find| rules.iter().find(|rule| rule.matches(find, &symbols));
-    let mut keep = Keep::default();
-    let (reading, source) = if let Some(path) = read {
+    let (reading, source, kept) = if let Some(path) = read {
         let wrong = |error| Failure::Input(format!("{}: {error}", path.display()));
-        (Reading::of(path).map_err(wrong)?, Source::File(path))
+        (Reading::of(path).map_err(wrong)?, Source::File(path), Ok(()))
     } else {
         let emulator = Emulator::find(command, plugin.as_deref())?;
-        keep = Keep::open(output.as_deref())?;
+        let mut keep = Keep::open(output.as_deref())?;
         let running = emulator.start(symbols.ends())?;
         let reading = watch(&running.report, &mut keep, |find| rule_for(find).is_none());
         let wrong = |error| Failure::Input(format!("{}: {error}", emulator.name()));
         let status = running.end().map_err(wrong)?;
-        (reading.map_err(wrong)?, Source::Ended(emulator.name(), status))
+        (reading.map_err(wrong)?, Source::Ended(emulator.name(), status), keep.failed)
     };
     let is_begun = reading.is_begun;
     let judged = Judged::of(reading, rule_for);
@@ -81,7 +80,7 @@ pub(crate) fn run(arguments: &SanitizeArguments) -> Done {
             page.write(html::sanitizer::of(&command_line(), &judged, &symbols).as_bytes())?;
         }
     }
-    Failure::both(of(&judged, is_begun, &source), keep.failed)
+    Failure::both(of(&judged, is_begun, &source), kept)
 }
 
 /// The file of `--output`.
@@ -90,12 +89,6 @@ struct Keep<'a> {
     file: Option<(&'a Path, File)>,
     /// The first error of writing, after which nothing is written.
     failed: Done,
-}
-
-impl Default for Keep<'_> {
-    fn default() -> Self {
-        Self { file: None, failed: Ok(()) }
-    }
 }
 
 impl<'a> Keep<'a> {

@@ -162,20 +162,9 @@ mod tests {
             Symbols::of([(u64::MAX << 20, "reclaim"), ((u64::MAX << 20) + 0x100, "write")].into_iter());
         let place =
             |offset| Place { cpu: 0, time: 0, instruction: (u64::MAX << 20) + offset, callers: Vec::new() };
-        let find = |given: Option<u64>, store| Find {
-            kind: Kind::Reuse,
-            used: place(0),
-            address: 0,
-            store,
-            fetch: false,
-            faulted: false,
-            frame: 0,
-            other: 0,
-            cached: place(0),
-            changed: None,
-            written: None,
-            given: given.map(place),
-            dropped: None,
+        let find = |given: Option<u64>, store| {
+            let given = given.map(place);
+            Find { store, given, ..Find::new(Kind::Reuse, place(0), 0, 0, place(0)) }
         };
         let rules = parse("[[suppress]]\nreason = \"why\"\nstore = false\noverwritten = [\"write\"]\n");
         let rule = &rules.expect("a rule")[0];

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use ceasefire_linux::kernel::symbols::Symbols;
-use ceasefire_sanitizer::find::{Find, Place, Summary, Window};
+use ceasefire_sanitizer::find::{Find, Kind, Place, Summary, Window};
 
 use super::events::{events, milliseconds, rule, told};
 use super::symbols::{function, named, short};
@@ -60,8 +60,7 @@ fn times(uses: u64) -> String {
 
 /// A find: what it is, and its events.
 fn shown(find: &Find, uses: Option<u64>, symbols: &Symbols) -> String {
-    let (kind, rule) = (find.kind.name(), rule(find.kind));
-    let mut text = format!("{kind} ({rule}): {}", told(find));
+    let mut text = format!("{}: {}", title(find.kind), told(find));
     if let Some(uses) = uses.filter(|uses| *uses > 1) {
         let _ = write!(text, "; {} alike", compact(uses as f64));
     }
@@ -88,13 +87,17 @@ fn shown(find: &Find, uses: Option<u64>, symbols: &Symbols) -> String {
 
 /// A find in a line: its kind, how often, and the code that changed the entry.
 pub(crate) fn short_of(find: &Find, uses: Option<u64>, symbols: &Symbols) -> String {
-    let (kind, rule) = (find.kind.name(), rule(find.kind));
     let uses = uses.map_or_else(String::new, |uses| format!(", {}", times(uses)));
     let changed = find.changed.as_ref().map_or_else(
         || "change not seen".to_owned(),
         |changed| format!("changed by {}", chain(&changed.place, symbols)),
     );
-    format!("{kind} ({rule}){uses}: {changed}")
+    format!("{}{uses}: {changed}", title(find.kind))
+}
+
+/// A kind, and its rule.
+fn title(kind: Kind) -> String {
+    format!("{} ({})", kind.name(), rule(kind))
 }
 
 /// The function of a place, and its callers.

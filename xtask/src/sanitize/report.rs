@@ -29,21 +29,7 @@ pub(super) mod tests {
     /// A find of a kind.
     pub(crate) fn find(kind: Kind) -> Find {
         let place = Place { cpu: 0, time: 0, instruction: 0, callers: Vec::new() };
-        Find {
-            kind,
-            used: place.clone(),
-            address: 0,
-            store: false,
-            fetch: false,
-            faulted: false,
-            frame: 0,
-            other: 0,
-            cached: place,
-            changed: None,
-            written: None,
-            given: None,
-            dropped: None,
-        }
+        Find::new(kind, place.clone(), 0, 0, place)
     }
 
     #[test]

@@ -255,16 +255,24 @@ impl Arch for Riscv64 {
         if entry & VALID == 0 {
             return 0;
         }
-        let dirty = if entry & WRITABLE == 0 { 0 } else { DIRTY };
-        entry & (VALID | IS_PAGE | dirty | USER | GLOBAL | NAPOT | NUMBER << FIRST)
+        entry & (VALID | IS_PAGE | dirty(entry) | USER | GLOBAL | NAPOT | NUMBER << FIRST)
     }
 
     fn marked(entry: u64) -> u64 {
-        if entry & VALID == 0 || entry & WRITABLE == 0 {
+        if entry & VALID == 0 {
             entry
         } else {
-            entry | DIRTY
+            entry | dirty(entry)
         }
+    }
+}
+
+/// The bit that says that a page was stored to, of an entry that allows stores.
+fn dirty(entry: u64) -> u64 {
+    if entry & WRITABLE == 0 {
+        0
+    } else {
+        DIRTY
     }
 }
 

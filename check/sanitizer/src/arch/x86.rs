@@ -285,16 +285,24 @@ impl Arch for X86 {
         if entry & PRESENT == 0 {
             return 0;
         }
-        let dirty = if entry & WRITABLE == 0 { 0 } else { DIRTY };
-        entry & (PRESENT | WRITABLE | dirty | USER | LARGE | GLOBAL | NO_EXECUTE | ADDRESS)
+        entry & (PRESENT | WRITABLE | dirty(entry) | USER | LARGE | GLOBAL | NO_EXECUTE | ADDRESS)
     }
 
     fn marked(entry: u64) -> u64 {
-        if entry & PRESENT == 0 || entry & WRITABLE == 0 {
+        if entry & PRESENT == 0 {
             entry
         } else {
-            entry | DIRTY
+            entry | dirty(entry)
         }
+    }
+}
+
+/// The bit that says that a page was stored to, of an entry that allows stores.
+fn dirty(entry: u64) -> u64 {
+    if entry & WRITABLE == 0 {
+        0
+    } else {
+        DIRTY
     }
 }
 
@@ -530,31 +538,14 @@ mod tests {
         let load = |address| Some(entries.iter().find(|entry| entry.0 == address).map_or(0, |entry| entry.1));
         let of = |address| cpu.walk(address, &load).and_then(|walk| Some((walk.translation?, walk.len)));
         let all = Rights { store: true, user: true, execute: true };
-        let small = Translation {
-            frame: 9,
-            shift: 12,
-            rights: Rights { execute: false, ..all },
-            global: false,
-            joint: 0,
-        };
+        let page = Translation { frame: 9, shift: 12, rights: all, global: false, joint: 0 };
+        let small = Translation { rights: Rights { execute: false, ..all }, ..page };
         assert_eq!(of(0), Some((small, 4)));
-        let large = Translation {
-            frame: 0x200,
-            shift: 21,
-            rights: Rights { store: false, ..all },
-            global: false,
-            joint: 0,
-        };
+        let large = Translation { frame: 0x200, shift: 21, rights: Rights { store: false, ..all }, ..page };
         assert_eq!(of(0x20_0000), Some((large, 3)));
         assert_eq!(large.frame_of(0x20_3000), 0x203);
-        let huge = Translation {
-            frame: 0x40000,
-            shift: 30,
-            rights: Rights { user: false, ..all },
-            global: true,
-            joint: 0,
-        };
-        assert_eq!(of(0x4000_0000), Some((huge, 2)));
+        let huge = Translation { frame: 0x40000, shift: 30, rights: Rights { user: false, ..all }, ..page };
+        assert_eq!(of(0x4000_0000), Some((Translation { global: true, ..huge }, 2)));
         assert_eq!((of(0x1000), of(1 << 39)), (None, None));
         assert!(X86 { cr0: 0, ..cpu }.walk(0, &load).is_none());
     }

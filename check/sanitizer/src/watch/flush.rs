@@ -46,7 +46,9 @@ impl Watch {
             }
             Effect::Lacks { address, asids, walks } => {
                 let spot = spot(cpu);
-                for asid in asids {
+                // They are often the same.
+                let count = 1 + usize::from(asids[0] != asids[1]);
+                for &asid in &asids[..count] {
                     self.faulted(cpu, asid, address, spot);
                     cpu.lacks(asid, address);
                     let range = Some((address, 1));

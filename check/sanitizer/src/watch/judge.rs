@@ -98,23 +98,18 @@ impl Watch {
             // A right to store that it has got since counts from its first store.
             let is_new = held.is_none_or(|held| what.store && !held.rights.store);
             if let Some(translation) = walk.translation.filter(|_| is_new) {
-                let cached = |of: &Translation, joint| Cached {
-                    frame: of.frame,
-                    rights: of.rights,
-                    global: of.global,
-                    joint,
+                let Translation { frame, rights, global, .. } = translation;
+                let cached = Cached {
+                    frame,
+                    rights,
+                    global,
+                    joint: 0,
                     entry: walk.last(),
                     version,
                     since: seen.now,
                     by: what.by,
                 };
-                cpu.tlb.insert(asid, what.address, &translation, cached(&translation, 0));
-                let is_new = |joined: &Translation| {
-                    cpu.tlb.find(asid, what.address).all(|(shift, _)| shift != joined.shift)
-                };
-                if let Some(joined) = translation.joined().filter(is_new) {
-                    cpu.tlb.insert(asid, what.address, &joined, cached(&joined, translation.joint));
-                }
+                cpu.tlb.insert(asid, what.address, &translation, cached);
             }
             let store = walk.translation.is_some_and(|translation| translation.rights.store);
             *cpu.quick(page) = Quick { store, ..quick };
@@ -273,21 +268,10 @@ impl Watch {
     ) -> Find {
         let Held { frame, since, by, change } = held;
         let first = Spot { cpu: cpu.index, time: since, instruction: by, stack: Stack::default() };
-        Find {
-            kind,
-            used: self.place(cpu, used),
-            address,
-            store: false,
-            fetch: false,
-            faulted: false,
-            frame,
-            other: frame,
-            cached: self.place(cpu, &first),
-            changed: change.map(|change| self.changed(cpu, &change, frame)),
-            written: None,
-            given: None,
-            dropped: cpu.dropped.map(|spot| self.place(cpu, &spot)),
-        }
+        let changed = change.map(|change| self.changed(cpu, &change, frame));
+        let dropped = cpu.dropped.map(|spot| self.place(cpu, &spot));
+        let (used, cached) = (self.place(cpu, used), self.place(cpu, &first));
+        Find { changed, dropped, ..Find::new(kind, used, address, frame, cached) }
     }
 
     pub(super) fn found(&self, find: Find) {

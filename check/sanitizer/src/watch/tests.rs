@@ -124,6 +124,29 @@ impl Guest {
         guest
     }
 
+    /// One in which CPU 1 has loaded from the program's page, frame 100.
+    fn used() -> Self {
+        let mut guest = Self::new();
+        guest.map(0, 100 << PAGE | WRITABLE);
+        guest.loads(1, 100);
+        guest
+    }
+
+    /// Unlinks the table of the program's page. Returns the entry that led to it, and its frame.
+    fn unlinks(&mut self) -> (u64, u64) {
+        let upper = self.entry(PAGE_OF_PROGRAM, 1);
+        let table = self.memory[(upper / 8) as usize] >> PAGE;
+        self.kernel_stores(0, upper, 0);
+        (upper, table)
+    }
+
+    /// The kernel overwrites a frame.
+    fn overwrites(&mut self, frame: u64) {
+        for word in 0..512 {
+            self.kernel_stores(0, (frame << PAGE) + 8 * word, 0);
+        }
+    }
+
     /// Sets a word without anybody's knowledge.
     fn set(&mut self, physical: u64, value: u64) {
         let place = std::ptr::from_mut(&mut self.memory[(physical / 8) as usize]);
@@ -232,9 +255,7 @@ fn a_flushed_change_is_no_find() {
 
 #[test]
 fn a_cpu_that_may_have_an_older_frame_is_found() {
-    let mut guest = Guest::new();
-    guest.map(0, 100 << PAGE | WRITABLE);
-    guest.loads(1, 100);
+    let mut guest = Guest::used();
     guest.map(0, 0);
     guest.flushes(0);
     guest.map(0, 101 << PAGE | WRITABLE);
@@ -257,9 +278,7 @@ fn a_cpu_that_may_have_an_older_frame_is_found() {
 
 #[test]
 fn a_cpu_that_uses_an_older_frame_is_found() {
-    let mut guest = Guest::new();
-    guest.map(0, 100 << PAGE | WRITABLE);
-    guest.loads(1, 100);
+    let mut guest = Guest::used();
     guest.map(0, 101 << PAGE | WRITABLE);
     guest.loads(1, 100);
     assert_eq!(guest.kinds(), [], "CPU 0 may be about to flush");
@@ -274,9 +293,7 @@ fn two_frames_at_once_are_found_once_the_newer_one_was_written() {
     for (written, again, flushed) in
         [(true, true, false), (false, true, false), (true, false, false), (true, true, true)]
     {
-        let mut guest = Guest::new();
-        guest.map(0, 100 << PAGE | WRITABLE);
-        guest.loads(1, 100);
+        let mut guest = Guest::used();
         guest.map(0, 0);
         guest.map(0, 101 << PAGE | WRITABLE);
         guest.loads(0, 101);
@@ -305,9 +322,7 @@ fn two_frames_at_once_are_found_once_the_newer_one_was_written() {
 #[test]
 fn two_frames_at_once_are_found_once_a_thread_is_back_that_has_put_the_newer_one_there() {
     for (putter, returns, again) in [(8, true, true), (8, false, true), (8, true, false), (7, false, true)] {
-        let mut guest = Guest::new();
-        guest.map(0, 100 << PAGE | WRITABLE);
-        guest.loads(1, 100);
+        let mut guest = Guest::used();
         THREAD.set(7);
         guest.map(0, 0);
         THREAD.set(putter);
@@ -405,9 +420,7 @@ fn a_fault_where_a_translation_should_have_been_dropped_is_found() {
 #[test]
 fn a_mark_where_a_translation_was_is_a_promise_of_whoever_put_it_there() {
     for marked in [false, true] {
-        let mut guest = Guest::new();
-        guest.map(0, 100 << PAGE | WRITABLE);
-        guest.loads(1, 100);
+        let mut guest = Guest::used();
         THREAD.set(7);
         guest.map(0, 0);
         THREAD.set(8);
@@ -425,12 +438,8 @@ fn a_table_is_not_given_away_while_a_cpu_may_walk_it() {
     for (flushed, faulted, given) in
         [(false, false, true), (true, false, true), (false, true, true), (false, false, false)]
     {
-        let mut guest = Guest::new();
-        guest.map(0, 100 << PAGE | WRITABLE);
-        guest.loads(1, 100);
-        let upper = guest.entry(PAGE_OF_PROGRAM, 1);
-        let table = guest.memory[(upper / 8) as usize] >> PAGE;
-        guest.kernel_stores(0, upper, 0);
+        let mut guest = Guest::used();
+        let (upper, table) = guest.unlinks();
         if flushed {
             guest.flushes(1);
         }
@@ -439,9 +448,7 @@ fn a_table_is_not_given_away_while_a_cpu_may_walk_it() {
             guest.watch.execute(&mut guest.cpus[1], Instruction::Fault, CODE, &registers);
         }
         if given {
-            for word in 0..512 {
-                guest.kernel_stores(0, (table << PAGE) + 8 * word, 0);
-            }
+            guest.overwrites(table);
         }
         guest.kernel_stores(0, upper, table << PAGE | WRITABLE);
         guest.switches(1);
@@ -456,15 +463,9 @@ fn a_table_is_not_given_away_while_a_cpu_may_walk_it() {
 #[test]
 fn a_cpu_that_was_reset_has_nothing_cached() {
     for reset in [false, true] {
-        let mut guest = Guest::new();
-        guest.map(0, 100 << PAGE | WRITABLE);
-        guest.loads(1, 100);
-        let upper = guest.entry(PAGE_OF_PROGRAM, 1);
-        let table = guest.memory[(upper / 8) as usize] >> PAGE;
-        guest.kernel_stores(0, upper, 0);
-        for word in 0..512 {
-            guest.kernel_stores(0, (table << PAGE) + 8 * word, 0);
-        }
+        let mut guest = Guest::used();
+        let (_, table) = guest.unlinks();
+        guest.overwrites(table);
         if reset {
             let control = Instruction::Control { number: 0, from: 0 };
             guest.watch.execute(&mut guest.cpus[1], control, 0x9000, &Zeros);
@@ -478,9 +479,7 @@ fn a_cpu_that_was_reset_has_nothing_cached() {
 #[test]
 fn a_lost_translation_may_be_used_until_the_change_is_over() {
     for late in [false, true] {
-        let mut guest = Guest::new();
-        guest.map(0, 100 << PAGE | WRITABLE);
-        guest.loads(1, 100);
+        let mut guest = Guest::used();
         guest.map(0, 0);
         if late {
             guest.returns();
@@ -493,9 +492,7 @@ fn a_lost_translation_may_be_used_until_the_change_is_over() {
 #[test]
 fn a_change_of_another_frame_is_told_apart() {
     for again in [false, true] {
-        let mut guest = Guest::new();
-        guest.map(0, 100 << PAGE | WRITABLE);
-        guest.loads(1, 100);
+        let mut guest = Guest::used();
         guest.map(0, 0);
         if again {
             guest.map(0, 101 << PAGE | WRITABLE);
@@ -563,9 +560,7 @@ fn a_thread_with_a_program_has_more_time_than_one_without() {
     for (thread, seconds, expected) in
         [(0, 1, vec![Kind::LateUse]), (7, 1, vec![]), (7, PATIENCE, vec![Kind::LateUse])]
     {
-        let mut guest = Guest::new();
-        guest.map(0, 100 << PAGE | WRITABLE);
-        guest.loads(1, 100);
+        let mut guest = Guest::used();
         THREAD.set(thread);
         guest.map(0, 0);
         THREAD.set(0);
@@ -578,9 +573,7 @@ fn a_thread_with_a_program_has_more_time_than_one_without() {
 #[test]
 fn a_thread_that_still_changes_entries_has_yet_to_flush() {
     for (busy, expected) in [(7, vec![]), (8, vec![Kind::LateUse])] {
-        let mut guest = Guest::new();
-        guest.map(0, 100 << PAGE | WRITABLE);
-        guest.loads(1, 100);
+        let mut guest = Guest::used();
         let other = guest.entry(PAGE_OF_PROGRAM + (1 << PAGE), 0);
         THREAD.set(7);
         guest.map(0, 0);
@@ -649,9 +642,7 @@ fn instructions_are_not_fetched_from_where_they_were() {
 #[test]
 fn a_frame_that_was_given_away_must_not_be_used() {
     for mapped_again in [false, true] {
-        let mut guest = Guest::new();
-        guest.map(0, 100 << PAGE | WRITABLE);
-        guest.loads(1, 100);
+        let mut guest = Guest::used();
         guest.map(0, 0);
         if mapped_again {
             guest.map(0, 100 << PAGE | READ_ONLY);
@@ -696,9 +687,7 @@ fn global_translations_outlive_a_switch_and_large_ones_are_dropped_by_any_addres
 #[test]
 fn a_snapshot_makes_nobody_guilty() {
     for loaded in [false, true] {
-        let mut guest = Guest::new();
-        guest.map(0, 100 << PAGE | WRITABLE);
-        guest.loads(1, 100);
+        let mut guest = Guest::used();
         guest.map(0, 0);
         guest.map(0, 101 << PAGE | WRITABLE);
         guest.returns();
@@ -725,9 +714,7 @@ fn a_snapshot_makes_nobody_guilty() {
 
 #[test]
 fn a_report_ends_with_what_was_seen() {
-    let mut guest = Guest::new();
-    guest.map(0, 100 << PAGE | WRITABLE);
-    guest.loads(1, 100);
+    let mut guest = Guest::used();
     guest.map(0, 0);
     guest.flushes(1);
     // Nothing is there, so it is not compared.
