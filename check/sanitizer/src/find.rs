@@ -49,7 +49,8 @@ pub struct Place {
     pub cpu: usize,
     /// The time of the host, in nanoseconds since the plugin was loaded.
     pub time: u64,
-    /// The instruction. 0: it is not known.
+    /// The instruction. 0: it is not known. One of a program has the address at which the emulator met it first, in
+    /// whichever program.
     #[serde(with = "hexadecimal")]
     pub instruction: u64,
     /// The addresses in the kernel to which its function and the callers of that return, newest first, as far as the stack

@@ -288,8 +288,10 @@ impl Arch for Aarch64 {
         "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15",
         "x16", "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30",
         "TTBR0_EL1", "TTBR1_EL1", "TCR_EL1", "SCTLR|SCTLR_EL1", "cpsr", "FAR_EL1", "ESR_EL1", "ID_AA64MMFR2_EL1",
-        "TPIDR_EL0", "sp",
+        "TPIDR_EL0", "sp", "pc",
     ];
+
+    const PC: usize = 41;
 
     const STACK: usize = SP;
 

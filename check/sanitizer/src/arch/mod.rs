@@ -209,6 +209,9 @@ pub trait Arch: Default + Send + 'static {
     /// accesses have their virtual addresses as physical ones, and other accesses with such addresses do not matter.
     const UNTRANSLATED: bool = false;
 
+    /// The place of the program counter among the registers.
+    const PC: usize;
+
     /// The place of the stack pointer among the registers.
     const STACK: usize;
 

@@ -116,8 +116,10 @@ impl Arch for Riscv64 {
     const REGISTERS: &'static [&'static str] = &[
         "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "fp", "s1", "a0", "a1", "a2", "a3", "a4", "a5",
         "a6", "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
-        "satp", "hgatp", "sscratch",
+        "satp", "hgatp", "sscratch", "pc",
     ];
+
+    const PC: usize = 35;
 
     const STACK: usize = 2;
 

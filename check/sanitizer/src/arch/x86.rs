@@ -176,6 +176,8 @@ impl X86 {
 impl Arch for X86 {
     type Instruction = Instruction;
 
+    const PC: usize = RIP;
+
     const STACK: usize = 4;
 
     const REGISTERS: &'static [&'static str] = &[

@@ -144,25 +144,38 @@ impl Watch {
         if in_program && !was_in_program && !cpu.changers.is_empty() {
             self.returns(cpu, access);
         }
-        let page = what.address >> PAGE;
-        let quick = *cpu.quick(page);
-        let is_quick = quick.page == page
-            && (quick.store || !what.store)
-            && quick.own == cpu.own
-            && quick.all == self.all.load(Ordering::Acquire)
-            && quick.version == self.frames.version(quick.table);
-        let frame = if is_quick { access.physical().map(|physical| physical >> PAGE) } else { None };
-        let frame = frame.filter(|&frame| frame == quick.frame).or_else(|| self.look(cpu, what, access));
+        let quick = self.quick(cpu, what.address >> PAGE, what.store);
+        let is_same = |&frame: &u64| access.physical().is_some_and(|physical| physical >> PAGE == frame);
+        let frame = quick.filter(is_same).or_else(|| self.look(cpu, what, access));
         if let Some(frame) = frame.filter(|&frame| what.store && self.frames.matters(frame)) {
             self.stored(cpu, frame, what, access);
         }
     }
 
+    /// The frame of a page that a CPU may use as it did before.
+    #[inline]
+    fn quick<A: Arch>(&self, cpu: &mut Cpu<A>, page: u64, store: bool) -> Option<u64> {
+        let quick = *cpu.quick(page);
+        let is_quick = quick.page == page
+            && (quick.store || !store)
+            && quick.own == cpu.own
+            && quick.all == self.all.load(Ordering::Acquire)
+            && quick.version == self.frames.version(quick.table);
+        is_quick.then_some(quick.frame)
+    }
+
     /// A CPU begins a block of instructions, which the emulator has found at a place in its own memory.
+    ///
+    /// The emulator keeps a block for all addresses at which programs have its frame, and tells the one at which it was
+    /// translated. So where that does not fit, the program counter is asked.
     #[inline]
     pub fn fetch<A: Arch>(&self, cpu: &mut Cpu<A>, address: u64, place: u64, operands: impl Operands + Copy) {
         if let Some(physical) = self.ram.physical(place) {
             cpu.is_untranslated = A::UNTRANSLATED && physical == address;
+            let fits = is_of_kernel(address)
+                || cpu.is_untranslated
+                || self.quick(cpu, address >> PAGE, false) == Some(physical >> PAGE);
+            let address = if fits { address } else { operands.register(A::PC) };
             let what = Accessed { address, by: address, store: false, fetch: true };
             self.access(cpu, what, Fetched(physical, operands));
         }

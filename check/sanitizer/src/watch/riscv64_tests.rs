@@ -56,10 +56,10 @@ struct Seen(u64, u64, u64);
 
 impl Operands for Seen {
     fn register(&self, index: usize) -> u64 {
-        if Riscv64::REGISTERS[index] == "tp" {
-            self.2
-        } else {
-            0
+        match Riscv64::REGISTERS[index] {
+            "tp" => self.2,
+            "pc" => self.0,
+            _ => 0,
         }
     }
 
@@ -157,7 +157,7 @@ impl Machine {
 
     /// A CPU fetches an instruction from a page.
     fn fetches(&mut self, cpu: usize, address: u64, page: u64) {
-        let registers = Seen(0, 0, 2 + cpu as u64);
+        let registers = Seen(address, 0, 2 + cpu as u64);
         let place = self.memory.as_ptr() as u64 + (page << PAGE);
         self.watch.fetch(&mut self.cpus[cpu], address, place, registers);
     }

@@ -57,7 +57,7 @@ impl Operands for Registers {
             "cr3" => 1 << PAGE,
             "cr4" => 1 << 5 | 1 << 7,
             "efer" => 1 << 8,
-            "rax" | "cr2" => self.first,
+            "rax" | "cr2" | "rip" => self.first,
             _ => 0,
         }
     }
@@ -624,7 +624,7 @@ fn instructions_are_not_fetched_from_where_they_were() {
         let place = guest.memory.as_ptr() as u64;
         guest.map(0, 100 << PAGE | WRITABLE);
         let fetches = |guest: &mut Guest, frame: u64| {
-            let at = Registers { first: 0 };
+            let at = Registers { first: PAGE_OF_PROGRAM };
             guest.watch.fetch(&mut guest.cpus[1], PAGE_OF_PROGRAM, place + (frame << PAGE), at);
         };
         fetches(&mut guest, 100);
@@ -636,6 +636,18 @@ fn instructions_are_not_fetched_from_where_they_were() {
         fetches(&mut guest, used);
         assert_eq!(guest.kinds(), expected);
         assert!(guest.finds().iter().all(|find| find.fetch && !find.store));
+    }
+}
+
+#[test]
+fn a_block_that_was_translated_for_another_address_is_fetched_from_its_own() {
+    for (first, expected) in [(PAGE_OF_PROGRAM + 0x1000, vec![]), (PAGE_OF_PROGRAM, vec![Kind::StaleUse])] {
+        let mut guest = Guest::used();
+        let entry = guest.entry(PAGE_OF_PROGRAM + 0x1000, 0);
+        guest.set(entry, 101 << PAGE | READ_ONLY);
+        let place = guest.memory.as_ptr() as u64 + (101 << PAGE);
+        guest.watch.fetch(&mut guest.cpus[1], PAGE_OF_PROGRAM, place, Registers { first });
+        assert_eq!(guest.kinds(), expected);
     }
 }
 
