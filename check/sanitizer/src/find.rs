@@ -23,9 +23,10 @@ pub enum Kind {
     /// A CPU used a translation, or a right to store, that the page tables had lost, or stored to a page and left it clean,
     /// and the change was over: the thread that made it was back in its program, or more than a second had passed.
     LateUse,
-    /// A CPU used a frame through a translation that the page tables had lost, and the frame had been overwritten whole.
+    /// A CPU used a frame through a translation that the page tables had lost, and the frame had been given away: freed, or
+    /// overwritten whole.
     Reuse,
-    /// A CPU could still walk a page table that was no longer linked, and the table had been overwritten whole.
+    /// A CPU could still walk a page table that was no longer linked, and the table had been given away.
     TableReuse,
 }
 
@@ -167,6 +168,12 @@ pub struct Summary {
     /// Accesses that were not compared: before the guest's memory was found in the emulator, in a mode that is not known, or
     /// to what is not known to be memory.
     pub unread: u64,
+    /// The frames that known functions have freed.
+    #[serde(default)]
+    pub freed: u64,
+    /// The calls of these with what leads to no memory.
+    #[serde(default)]
+    pub unknown: u64,
     /// How long changed entries could still be used, those first which could be used longest.
     pub windows: Vec<Window>,
     /// The uses behind each find that was written, in their order.

@@ -20,10 +20,37 @@ const FRESH: u32 = 1 << 29;
 /// The bits that count changes.
 const COUNT: u32 = FRESH - 1;
 
-/// The words of all frames. A part is there once one of its frames is a table.
+/// The word of a frame.
+#[derive(Debug)]
+pub(crate) struct Word(AtomicU32);
+
+impl Word {
+    /// The version of a table. It differs after each change. 0: the frame is no table.
+    #[inline]
+    pub(crate) fn version(&self) -> u32 {
+        match self.0.load(Ordering::Acquire) {
+            word if word & TABLE != 0 => word & (TABLE | COUNT),
+            _ => 0,
+        }
+    }
+
+    /// Whether a store to the frame may matter.
+    #[inline]
+    pub(crate) fn matters(&self) -> bool {
+        self.has(TABLE | WATCHED | FRESH)
+    }
+
+    #[inline]
+    fn has(&self, bits: u32) -> bool {
+        self.0.load(Ordering::Relaxed) & bits != 0
+    }
+}
+
+/// The words of all frames. A part is there once one of its frames was asked for, until the process ends: CPUs keep
+/// references, which is what makes most accesses cheap.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    parts: Box<[OnceLock<Box<[AtomicU32]>>]>,
+    parts: Box<[OnceLock<&'static [Word]>]>,
 }
 
 impl Frames {
@@ -32,31 +59,27 @@ impl Frames {
     }
 
     #[inline]
-    fn word(&self, frame: u64) -> Option<&AtomicU32> {
-        let part = self.parts.get((frame / PART as u64) as usize)?.get()?;
+    fn word(&self, frame: u64) -> Option<&'static Word> {
+        let part: &'static [Word] = self.parts.get((frame / PART as u64) as usize)?.get()?;
         Some(&part[(frame % PART as u64) as usize])
     }
 
-    /// The word of a frame, whose part is made if it is not there.
-    fn made(&self, frame: u64) -> Option<&AtomicU32> {
+    /// The word of a frame, whose part is made if it is not there. `None`: the frame is above 4 TiB.
+    pub(crate) fn made(&self, frame: u64) -> Option<&'static Word> {
         let part = self.parts.get((frame / PART as u64) as usize)?;
-        let part = part.get_or_init(|| (0..PART).map(|_| AtomicU32::new(0)).collect());
+        let words = || (0..PART).map(|_| Word(AtomicU32::new(0))).collect::<Box<[Word]>>();
+        let part: &'static [Word] = part.get_or_init(|| Box::leak(words()));
         Some(&part[(frame % PART as u64) as usize])
     }
 
-    /// The version of a table. It differs after each change. 0: the frame is no table.
-    #[inline]
+    /// The version of a table. 0: the frame is none.
     pub(crate) fn version(&self, frame: u64) -> u32 {
-        self.word(frame).map_or(0, |word| match word.load(Ordering::Acquire) {
-            word if word & TABLE != 0 => word & (TABLE | COUNT),
-            _ => 0,
-        })
+        self.word(frame).map_or(0, Word::version)
     }
 
     /// Whether a store to a frame may matter.
-    #[inline]
     pub(crate) fn matters(&self, frame: u64) -> bool {
-        self.has(frame, TABLE | WATCHED | FRESH)
+        self.word(frame).is_some_and(Word::matters)
     }
 
     /// Whether it is noted who overwrites a frame.
@@ -69,9 +92,8 @@ impl Frames {
         self.has(frame, FRESH)
     }
 
-    #[inline]
     fn has(&self, frame: u64, bits: u32) -> bool {
-        self.word(frame).is_some_and(|word| word.load(Ordering::Relaxed) & bits != 0)
+        self.word(frame).is_some_and(|word| word.has(bits))
     }
 
     /// Who overwrites a frame is noted from now on, or no longer.
@@ -87,28 +109,30 @@ impl Frames {
     fn mark(&self, frame: u64, bit: u32, is_set: bool) {
         let Some(word) = self.made(frame) else { return };
         if is_set {
-            word.fetch_or(bit, Ordering::Relaxed);
+            word.0.fetch_or(bit, Ordering::Relaxed);
         } else {
-            word.fetch_and(!bit, Ordering::Relaxed);
+            word.0.fetch_and(!bit, Ordering::Relaxed);
         }
     }
 
     /// The frame is a table from now on. True if it was none.
     pub(crate) fn becomes_table(&self, frame: u64) -> bool {
-        self.made(frame).is_some_and(|word| word.fetch_or(TABLE, Ordering::AcqRel) & TABLE == 0)
+        // Most are tables, and to load is cheaper.
+        let becomes = |word: &Word| word.0.fetch_or(TABLE, Ordering::AcqRel) & TABLE == 0;
+        self.made(frame).is_some_and(|word| !word.has(TABLE) && becomes(word))
     }
 
     /// The frame is no table any longer.
     pub(crate) fn is_no_table(&self, frame: u64) {
         if let Some(word) = self.word(frame) {
-            word.fetch_and(!TABLE, Ordering::AcqRel);
+            word.0.fetch_and(!TABLE, Ordering::AcqRel);
         }
     }
 
     /// No frame is a table, and no store matters.
     pub(crate) fn forget(&self) {
         for word in self.parts.iter().filter_map(OnceLock::get).flat_map(|part| part.iter()) {
-            word.fetch_and(COUNT, Ordering::AcqRel);
+            word.0.fetch_and(COUNT, Ordering::AcqRel);
         }
     }
 
@@ -116,7 +140,7 @@ impl Frames {
     pub(crate) fn changed(&self, frame: u64) {
         if let Some(word) = self.word(frame) {
             let next = |word| Some(word & !COUNT | (word + 1) & COUNT);
-            let _ = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next);
+            let _ = word.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Frames that were given to somebody else after they had lost a translation.
 //!
-//! Nobody tells when a kernel hands a frame out. But it clears the frame or copies another to it: it overwrites all of it,
-//! through another address. A frame that is mapped again before that has kept its owner.
+//! A kernel whose functions are known tells when it frees a frame. Others do not, but one that hands a frame out clears it or
+//! copies another to it: it overwrites all of it, through another address. A frame that is mapped again before that has
+//! kept its owner.
 //!
 //! The first store to a frame is noted too, once the frame has replaced another one: from then on a CPU that still uses the
 //! other one disagrees with one that uses this.
@@ -26,7 +27,7 @@ const REMEMBERED: usize = 1 << 18;
 pub(crate) struct Owners {
     /// The lines that were overwritten, a bit for each.
     watched: Mutex<HashMap<u64, u64>>,
-    /// Where the last line was.
+    /// Where the last line was, or the frame was freed.
     given: Mutex<Recent<Spot>>,
     /// Where frames that replaced others were first stored to.
     written: Mutex<Recent<Spot>>,
@@ -84,11 +85,28 @@ impl Owners {
         *lines |= 1 << (address >> LINE & 63);
         let is_whole = *lines == u64::MAX;
         if is_whole {
-            watched.remove(&frame);
-            frames.watch(frame, false);
-            lock(&self.given).insert(frame, at());
+            self.give(frame, at(), &mut watched, frames);
         }
         is_whole
+    }
+
+    /// A frame is freed. True if it was watched.
+    pub(crate) fn freed(&self, frame: u64, at: Spot, frames: &Frames) -> bool {
+        if !frames.is_watched(frame) {
+            return false;
+        }
+        let mut watched = lock(&self.watched);
+        let is_watched = watched.contains_key(&frame);
+        if is_watched {
+            self.give(frame, at, &mut watched, frames);
+        }
+        is_watched
+    }
+
+    fn give(&self, frame: u64, at: Spot, watched: &mut HashMap<u64, u64>, frames: &Frames) {
+        watched.remove(&frame);
+        frames.watch(frame, false);
+        lock(&self.given).insert(frame, at);
     }
 
     /// A frame that has replaced another one is stored to.
@@ -132,5 +150,15 @@ mod tests {
         assert!(frames.is_watched(7) && Owners::begins_line(0x7040) && !Owners::begins_line(0x7048));
         all(&owners);
         assert_eq!((owners.given(7), frames.is_watched(7)), (Some(place(63)), false));
+    }
+
+    #[test]
+    fn a_frame_is_given_away_once_it_is_freed() {
+        let (owners, frames) = (Owners::new(), Frames::new());
+        let place = |time| Spot { cpu: 0, time, instruction: 1, stack: Stack::default() };
+        assert!(!owners.freed(7, place(1), &frames), "it lost no translation");
+        owners.unmapped(7, &frames);
+        assert!(owners.freed(7, place(2), &frames) && !owners.freed(7, place(3), &frames));
+        assert_eq!((owners.given(7), frames.is_watched(7)), (Some(place(2)), false));
     }
 }

@@ -17,6 +17,7 @@ use ceasefire_sanitizer::arch::riscv64::Riscv64;
 use ceasefire_sanitizer::arch::x86::X86;
 use ceasefire_sanitizer::arch::{Arch, Operands};
 use ceasefire_sanitizer::find::Report;
+use ceasefire_sanitizer::release::{NoRelease, Release};
 use ceasefire_sanitizer::watch::{self, Accessed, Code, Cpu, Watch};
 
 use self::qemu::{Access, Block, Callbacks, Handle, Id, Info};
@@ -70,8 +71,11 @@ fn in_callback_of<A: Emulated>(cpu: c_uint) -> Option<(&'static Watch, &'static 
 /// The handles of the registers that operands need, by their places.
 static REGISTERS: OnceLock<Vec<Option<Handle>>> = OnceLock::new();
 
-/// Loads the plugin. Its arguments are `out=FILE`, the report, and `code=FIRST+BYTES`, the kernel's code, both in
-/// hexadecimal digits, without which no callers are reported.
+/// The functions that free frames.
+static RELEASES: OnceLock<Vec<Release>> = OnceLock::new();
+
+/// Loads the plugin. Its arguments are `out=FILE`, the report; `code=FIRST+BYTES`, the kernel's code, both in hexadecimal
+/// digits, without which no callers are reported; and `release=`, a [`Release`], as often as there is one.
 ///
 /// # Safety
 /// QEMU calls it, with what its interface promises.
@@ -98,18 +102,23 @@ pub unsafe extern "C" fn qemu_plugin_install(
 }
 
 fn install(id: Id, info: &Info, arguments: Vec<String>) -> Result<(), String> {
-    let (mut out, mut code) = (None, Code::default());
+    let (mut out, mut code, mut releases) = (None, Code::default(), Vec::new());
     for argument in arguments {
         match argument.split_once('=') {
             Some(("out", path)) => out = Some(PathBuf::from(path)),
             Some(("code", range)) => {
                 code = code_in(range).ok_or_else(|| format!("{argument}: it must be code=FIRST+BYTES"))?;
             }
-            _ => return Err(format!("{argument}: the plugin knows out=FILE and code=FIRST+BYTES")),
+            Some(("release", text)) => {
+                releases.push(text.parse().map_err(|NoRelease| format!("{argument}: it is no release"))?);
+            }
+            _ => return Err(format!("{argument}: the plugin knows out=FILE, code=FIRST+BYTES and release=")),
         }
     }
     let out = out.ok_or("the plugin needs out=FILE")?;
     let cpus = info.cpus().ok_or("QEMU must run a machine (qemu-system-...), not a program")?;
+    // QEMU loads the plugin once.
+    let _ = RELEASES.set(releases);
     let report = Report::create(&out).map_err(|error| format!("{}: {error}", out.display()))?;
     let target = info.target();
     match target {
@@ -185,8 +194,15 @@ extern "C" fn on_cpu<A: Emulated>(_: Id, cpu: c_uint) {
 /// An instruction that concerns translations, and its address.
 type Special<A> = (<A as Arch>::Instruction, u64);
 
-/// The address and the place of a block's first instruction.
-type First = (u64, u64);
+/// A block's first instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct First {
+    address: u64,
+    /// Its physical address. `None`: the guest's memory was not found when the block was translated.
+    physical: Option<u64>,
+    /// Its place in the emulator.
+    place: u64,
+}
 
 /// They are kept: QEMU may translate the block again while a CPU still runs it.
 fn kept(first: First) -> &'static First {
@@ -199,26 +215,39 @@ extern "C" fn on_block<A: Emulated>(_: Id, block: *mut Block) {
     for (number, instruction) in qemu::instructions(block).enumerate() {
         let mut bytes = [0; 16];
         let address = instruction.address();
+        // A block begins where a call leads.
+        let releases = RELEASES.get().filter(|_| number == 0).into_iter().flatten();
+        for release in releases.filter(|release| release.function == address) {
+            instruction.before(on_release::<A>, std::ptr::from_ref(release).cast_mut().cast());
+        }
         if let Some(what) = A::decode(instruction.bytes(&mut bytes)) {
             // It is kept: QEMU may translate the block again while a CPU still runs it. There are few in a kernel.
             let special: &'static Special<A> = Box::leak(Box::new((what, address)));
             instruction.before(on_special::<A>, std::ptr::from_ref(special).cast_mut().cast());
         } else if number == 0 {
-            let block = std::ptr::from_ref(kept((address, instruction.place())));
+            let place = instruction.place();
+            let physical = A::machine().get().and_then(|machine| machine.watch.physical(place));
+            let block = std::ptr::from_ref(kept(First { address, physical, place }));
             instruction.before(on_first::<A>, block.cast_mut().cast());
         }
-        instruction.after_each_access(on_access::<A>, address as *mut c_void);
+        instruction.after_each_access(
+            on_access::<A, false>,
+            on_access::<A, true>,
+            address as *mut c_void,
+        );
     }
 }
 
 extern "C" fn on_first<A: Emulated>(cpu: c_uint, block: *mut c_void) {
     // SAFETY: `on_block` made the pointer of a reference that lasts for ever.
-    let &(address, place) = unsafe { &*block.cast::<First>() };
+    let &First { address, physical, place } = unsafe { &*block.cast::<First>() };
     let Some((watch, cpu)) = in_callback_of::<A>(cpu) else { return };
     if !cpu.is_known() {
         cpu.learn(&Registers);
     }
-    watch.fetch(cpu, address, place, Registers);
+    if let Some(physical) = physical.or_else(|| watch.physical(place)) {
+        watch.fetch(cpu, address, physical, Registers);
+    }
 }
 
 extern "C" fn on_special<A: Emulated>(cpu: c_uint, special: *mut c_void) {
@@ -226,6 +255,14 @@ extern "C" fn on_special<A: Emulated>(cpu: c_uint, special: *mut c_void) {
     let &(what, address) = unsafe { &*special.cast::<Special<A>>() };
     if let Some((watch, cpu)) = in_callback_of::<A>(cpu) {
         watch.execute(cpu, what, address, &Registers);
+    }
+}
+
+extern "C" fn on_release<A: Emulated>(cpu: c_uint, release: *mut c_void) {
+    // SAFETY: `on_block` made the pointer of a reference that lasts for ever.
+    let release = unsafe { &*release.cast::<Release>() };
+    if let Some((watch, cpu)) = in_callback_of::<A>(cpu) {
+        watch.release(cpu, release, &Registers);
     }
 }
 
@@ -264,9 +301,14 @@ impl<A: Arch> watch::Access for At<A> {
     }
 }
 
-extern "C" fn on_access<A: Emulated>(cpu: c_uint, access: Access, address: u64, by: *mut c_void) {
+extern "C" fn on_access<A: Emulated, const STORE: bool>(
+    cpu: c_uint,
+    access: Access,
+    address: u64,
+    by: *mut c_void,
+) {
     let Some((watch, cpu)) = in_callback_of::<A>(cpu) else { return };
-    let what = Accessed { address, by: by as u64, store: access.is_store(), fetch: false };
+    let what = Accessed { address, by: by as u64, store: STORE, fetch: false };
     watch.access(cpu, what, At(access, address, PhantomData::<A>));
 }
 

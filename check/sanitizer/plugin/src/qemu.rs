@@ -83,7 +83,8 @@ type OnDropped = extern "C" fn(Id);
 type OnExit = extern "C" fn(Id, *mut c_void);
 
 const READS_REGISTERS: c_int = 1;
-const LOADS_AND_STORES: c_int = 3;
+const LOADS: c_int = 1;
+const STORES: c_int = 2;
 
 extern "C" {
     fn qemu_plugin_register_vcpu_init_cb(id: Id, on: OnCpu);
@@ -108,7 +109,6 @@ extern "C" {
         which: c_int,
         data: *mut c_void,
     );
-    fn qemu_plugin_mem_is_store(access: Access) -> bool;
     fn qemu_plugin_mem_get_value(access: Access) -> Value;
     fn qemu_plugin_mem_size_shift(access: Access) -> c_uint;
     fn qemu_plugin_get_hwaddr(access: Access, address: u64) -> *mut c_void;
@@ -118,7 +118,7 @@ extern "C" {
     fn qemu_plugin_read_register(handle: *mut c_void, into: *mut Array) -> c_int;
     fn qemu_plugin_read_memory_vaddr(address: u64, into: *mut Array, len: usize) -> bool;
     fn g_byte_array_new() -> *mut Array;
-    fn g_byte_array_free(array: *mut Array, free: c_int) -> *mut u8;
+    fn g_byte_array_set_size(array: *mut Array, len: c_uint) -> *mut Array;
     fn g_array_free(array: *mut Array, free: c_int) -> *mut c_char;
 }
 
@@ -181,19 +181,16 @@ impl Translated {
         unsafe { qemu_plugin_register_vcpu_insn_exec_cb(self.0, on, READS_REGISTERS, data) }
     }
 
-    /// Asks for a call after each of its accesses.
-    pub(crate) fn after_each_access(&self, on: OnAccess, data: *mut c_void) {
-        // SAFETY: as above.
-        unsafe { qemu_plugin_register_vcpu_mem_cb(self.0, on, READS_REGISTERS, LOADS_AND_STORES, data) }
+    /// Asks for a call after each of its loads, and another one after each of its stores.
+    pub(crate) fn after_each_access(&self, load: OnAccess, store: OnAccess, data: *mut c_void) {
+        for (on, which) in [(load, LOADS), (store, STORES)] {
+            // SAFETY: as above.
+            unsafe { qemu_plugin_register_vcpu_mem_cb(self.0, on, READS_REGISTERS, which, data) }
+        }
     }
 }
 
 impl Access {
-    pub(crate) fn is_store(self) -> bool {
-        // SAFETY: it only looks at its argument.
-        unsafe { qemu_plugin_mem_is_store(self) }
-    }
-
     /// The number of its bytes.
     pub(crate) fn bytes(self) -> u64 {
         // SAFETY: it only looks at its argument.
@@ -270,16 +267,21 @@ pub(crate) fn load(address: u64) -> Option<u64> {
 
 /// The first eight bytes that `fill` appends to an array, lowest first. `None`: it failed.
 fn with_bytes(fill: impl FnOnce(*mut Array) -> bool) -> Option<u64> {
-    // SAFETY: the array is made, filled, read within its length, and freed here.
-    unsafe {
-        let array = g_byte_array_new();
-        let value = fill(array).then(|| {
-            let bytes = std::slice::from_raw_parts((*array).data.cast::<u8>(), (*array).len as usize);
-            let mut low = [0; 8];
-            low.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-            u64::from_le_bytes(low)
-        });
-        g_byte_array_free(array, 1);
-        value
+    thread_local! {
+        // SAFETY: it makes an array, which is kept: registers are read often.
+        static ARRAY: *mut Array = unsafe { g_byte_array_new() };
     }
+    ARRAY.with(|&array| {
+        // SAFETY: the array is this thread's, and nobody else has it: `fill` appends to it and asks for no other value. It is
+        // emptied, filled, and read within its length.
+        unsafe {
+            g_byte_array_set_size(array, 0);
+            fill(array).then(|| {
+                let bytes = std::slice::from_raw_parts((*array).data.cast::<u8>(), (*array).len as usize);
+                let mut low = [0; 8];
+                low.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+                u64::from_le_bytes(low)
+            })
+        }
+    })
 }

@@ -15,7 +15,7 @@ mod instruction;
 
 pub use self::instruction::Instruction;
 use self::instruction::{decode, Control, Scope};
-use super::{Arch, Effect, Invalidation, Operands, Rights, Translation, Walk, Walks, PAGE};
+use super::{Arch, Effect, Invalidation, Operands, Rights, Translation, Walk, Walks, ARGUMENTS, PAGE};
 
 /// What a CPU has loaded.
 #[derive(Debug, Clone, Copy, Default)]
@@ -292,6 +292,8 @@ impl Arch for Aarch64 {
     ];
 
     const PC: usize = 41;
+
+    const ARGUMENTS: [usize; ARGUMENTS] = [0, 1, 2, 3, 4, 5];
 
     const STACK: usize = SP;
 

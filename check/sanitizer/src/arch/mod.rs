@@ -194,6 +194,9 @@ pub trait Operands {
     fn load(&self, address: u64) -> Option<u64>;
 }
 
+/// The arguments that a function has in registers on every architecture.
+pub const ARGUMENTS: usize = 6;
+
 /// What a CPU of an architecture has loaded, and what its instructions do to translations.
 pub trait Arch: Default + Send + 'static {
     /// An instruction that changes what is loaded or drops translations.
@@ -211,6 +214,9 @@ pub trait Arch: Default + Send + 'static {
 
     /// The place of the program counter among the registers.
     const PC: usize;
+
+    /// The places of the registers with a function's first arguments.
+    const ARGUMENTS: [usize; ARGUMENTS];
 
     /// The place of the stack pointer among the registers.
     const STACK: usize;

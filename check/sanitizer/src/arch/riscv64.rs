@@ -15,7 +15,7 @@
 //!
 //! One thing more is taken for given: that SFENCE.W.INVAL comes before SINVAL.VMA.
 
-use super::{Arch, Effect, Invalidation, Operands, Rights, Translation, Walk, Walks, PAGE};
+use super::{Arch, Effect, Invalidation, Operands, Rights, Translation, Walk, Walks, ARGUMENTS, PAGE};
 
 /// What a CPU has loaded.
 #[derive(Debug, Clone, Copy, Default)]
@@ -120,6 +120,8 @@ impl Arch for Riscv64 {
     ];
 
     const PC: usize = 35;
+
+    const ARGUMENTS: [usize; ARGUMENTS] = [10, 11, 12, 13, 14, 15];
 
     const STACK: usize = 2;
 

@@ -1,6 +1,6 @@
 //! x86 in 64-bit mode (Intel SDM volume 3, chapter 4).
 
-use super::{Arch, Effect, Invalidation, Operands, Rights, Translation, Walk, Walks, PAGE};
+use super::{Arch, Effect, Invalidation, Operands, Rights, Translation, Walk, Walks, ARGUMENTS, PAGE};
 
 /// What a CPU has loaded.
 #[derive(Debug, Clone, Copy, Default)]
@@ -177,6 +177,9 @@ impl Arch for X86 {
     type Instruction = Instruction;
 
     const PC: usize = RIP;
+
+    // RDI, RSI, RDX, RCX, R8, R9 (System V ABI).
+    const ARGUMENTS: [usize; ARGUMENTS] = [7, 6, 2, 1, 8, 9];
 
     const STACK: usize = 4;
 

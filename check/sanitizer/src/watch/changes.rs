@@ -1,13 +1,14 @@
-//! Stores: to page tables, to frames that replace others, and to frames that lost their owners.
+//! Stores: to page tables, to frames that replace others, and to frames that lost their owners. And what frees these.
 
 use std::sync::atomic::Ordering;
 
 use super::cpu::Cpu;
 use super::{Access, Accessed, Watch};
-use crate::arch::{Arch, PAGE};
+use crate::arch::{Arch, Operands, PAGE};
 use crate::find::is_of_kernel;
 use crate::lock;
 use crate::owners::Owners;
+use crate::release::Release;
 use crate::tables::Change;
 
 /// The threads that are remembered.
@@ -46,6 +47,26 @@ impl Watch {
         if Owners::begins_line(what.address) && self.frames.is_watched(frame) && is_of_kernel(what.by) {
             let spot = || self.spot(cpu, what.by, &access);
             if self.owners.stored(frame, what.address, spot, &self.frames) {
+                self.tables.forget(frame, &self.frames);
+            }
+        }
+    }
+
+    /// A CPU calls a function that frees frames.
+    pub fn release<A: Arch>(&self, cpu: &Cpu<A>, release: &Release, operands: &dyn Operands) {
+        if !self.ram.is_found() {
+            return;
+        }
+        let is_memory = |frame: u64| self.ram.load(frame << PAGE).is_some();
+        let Some(frames) = release.frames::<A>(operands, is_memory) else {
+            self.released.unknown.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        self.released.frames.fetch_add(frames.end - frames.start, Ordering::Relaxed);
+        // The spot is made for those alone that matter.
+        for frame in frames.filter(|&frame| self.frames.is_watched(frame)) {
+            let at = self.spot(cpu, release.function, operands);
+            if self.owners.freed(frame, at, &self.frames) {
                 self.tables.forget(frame, &self.frames);
             }
         }

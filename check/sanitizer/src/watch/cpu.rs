@@ -7,6 +7,7 @@ use foldhash::HashMap;
 
 use crate::arch::{Arch, Invalidation, Operands, PAGE};
 use crate::find::is_of_kernel;
+use crate::frames::Word;
 use crate::stack::Spot;
 use crate::tlb::Tlb;
 use crate::walks::{Walked, Walks};
@@ -19,13 +20,20 @@ const SUSPECTS: usize = 8;
 
 /// A page that a CPU may use as it did before, until something changes.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
 pub(super) struct Quick {
     pub(super) page: u64,
     pub(super) frame: u64,
+    /// The frame's word.
+    pub(super) word: Option<&'static Word>,
     /// Stores too.
     pub(super) store: bool,
-    /// The table of its entry, and that table's version.
-    pub(super) table: u64,
+    /// For the kernel, or a program. The emulator has a TLB for each, and one may be older than the other.
+    pub(super) is_of_kernel: bool,
+    /// In a mode in which the CPU translates nothing.
+    pub(super) is_untranslated: bool,
+    /// The word of its entry's table, and that table's version. `None`: there is no such page.
+    pub(super) table: Option<&'static Word>,
     pub(super) version: u32,
     /// The CPU's own number of changes, and that of all.
     pub(super) own: u32,
@@ -62,6 +70,8 @@ pub struct Cpu<A> {
     pub(super) changers: Vec<u64>,
     /// It translates nothing now, in a mode that no register tells.
     pub(super) is_untranslated: bool,
+    /// It may be in a mode that its registers do not tell: its last fetch had no frame that was known.
+    pub(super) is_elsewhere: bool,
     /// Its last access was of a program.
     pub(super) in_program: bool,
     /// Pages of uses that would be finds, if they were not made before the other frame was written.
@@ -80,12 +90,13 @@ impl<A: Arch> Cpu<A> {
             walks: Walks::default(),
             asid: 0,
             left: HashMap::default(),
-            quick: vec![Quick { page: u64::MAX, ..Quick::default() }; QUICK].into_boxed_slice(),
+            quick: vec![Quick::default(); QUICK].into_boxed_slice(),
             own: 0,
             dropped: None,
             begun: Vec::new(),
             changers: Vec::new(),
             is_untranslated: false,
+            is_elsewhere: false,
             in_program: false,
             suspects: [u64::MAX; SUSPECTS],
             next_suspect: 0,
@@ -139,7 +150,7 @@ impl<A: Arch> Cpu<A> {
     /// It has no translation of an address under an ASID.
     pub(super) fn lacks(&mut self, asid: u16, address: u64) {
         self.tlb.remove(asid, address);
-        self.quick(address >> PAGE).page = u64::MAX;
+        self.quick(address >> PAGE).table = None;
     }
 
     /// A use of a page is suspect. True if an earlier one was: this one was made after that one was looked at.

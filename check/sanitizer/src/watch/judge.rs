@@ -82,9 +82,22 @@ impl Watch {
         let table = walk.last() >> PAGE;
         let version = self.frames.version(table);
         let page = what.address >> PAGE;
-        let quick = Quick { page, frame, store: true, table, version, own: cpu.own, all };
+        let quick = Quick {
+            page,
+            frame,
+            word: self.frames.made(frame),
+            store: true,
+            is_of_kernel: is_of_kernel(what.by),
+            is_untranslated: cpu.is_untranslated,
+            table: self.frames.made(table),
+            version,
+            own: cpu.own,
+            all,
+        };
         if A::UNTRANSLATED && frame == page {
-            *cpu.quick(page) = quick;
+            if cpu.is_untranslated {
+                *cpu.quick(page) = quick;
+            }
             return Some(frame);
         }
         // Again, since the version was read after it.

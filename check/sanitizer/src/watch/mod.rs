@@ -15,10 +15,10 @@ use foldhash::HashMap;
 
 use self::changes::{Busy, THREADS};
 pub use self::cpu::Cpu;
-use self::cpu::{count, Going, Shared};
+use self::cpu::{count, Going, Quick, Shared};
 use crate::arch::{Arch, Operands, PAGE};
 use crate::find::{is_of_kernel, Line, Report, Summary};
-use crate::frames::Frames;
+use crate::frames::{Frames, Word};
 use crate::lock;
 use crate::owners::Owners;
 use crate::ram::Ram;
@@ -99,9 +99,19 @@ pub struct Watch {
     all: AtomicU64,
     code: Code,
     windows: Windows,
+    released: Counts,
     report: Mutex<Report>,
     /// The time in nanoseconds since the beginning.
     clock: Clock,
+}
+
+/// Of the calls that free frames.
+#[derive(Debug, Default)]
+struct Counts {
+    /// The frames.
+    frames: AtomicU64,
+    /// The calls with frames that are not known.
+    unknown: AtomicU64,
 }
 
 /// Tells the time in nanoseconds.
@@ -122,6 +132,7 @@ impl Watch {
             all: AtomicU64::new(0),
             code,
             windows: Windows::default(),
+            released: Counts::default(),
             report: Mutex::new(report),
             clock,
         }
@@ -131,9 +142,9 @@ impl Watch {
         (self.clock)()
     }
 
-    /// A CPU has made an access.
+    /// A CPU has made an access. Returns the frame that it used. `None`: a device's, or not known.
     #[inline]
-    pub fn access<A: Arch>(&self, cpu: &mut Cpu<A>, what: Accessed, access: impl Access) {
+    pub fn access<A: Arch>(&self, cpu: &mut Cpu<A>, what: Accessed, access: impl Access) -> Option<u64> {
         let shared = &self.shared[cpu.index];
         count(&shared.accesses);
         if shared.has_mail.load(Ordering::Acquire) {
@@ -144,41 +155,68 @@ impl Watch {
         if in_program && !was_in_program && !cpu.changers.is_empty() {
             self.returns(cpu, access);
         }
-        let quick = self.quick(cpu, what.address >> PAGE, what.store);
-        let is_same = |&frame: &u64| access.physical().is_some_and(|physical| physical >> PAGE == frame);
-        let frame = quick.filter(is_same).or_else(|| self.look(cpu, what, access));
-        if let Some(frame) = frame.filter(|&frame| what.store && self.frames.matters(frame)) {
+        // The emulator has used the frame that it had for the same entry, unless it translates otherwise now. To ask it
+        // takes as long as all else here.
+        let is_asked = what.fetch || cpu.is_elsewhere || cpu.is_untranslated;
+        let is_same = |frame: u64| {
+            !is_asked || access.physical().is_some_and(|physical| physical >> PAGE == frame)
+        };
+        let (frame, matters) = match self.quick(cpu, &what) {
+            Some(quick) if is_same(quick.frame) => {
+                (quick.frame, what.store && quick.word.is_some_and(Word::matters))
+            }
+            _ => {
+                let frame = self.look(cpu, what, access)?;
+                (frame, what.store && self.frames.matters(frame))
+            }
+        };
+        if matters {
             self.stored(cpu, frame, what, access);
         }
+        Some(frame)
     }
 
-    /// The frame of a page that a CPU may use as it did before.
+    /// A page that a CPU may use as it did before.
     #[inline]
-    fn quick<A: Arch>(&self, cpu: &mut Cpu<A>, page: u64, store: bool) -> Option<u64> {
-        let quick = *cpu.quick(page);
+    fn quick<'a, A: Arch>(&self, cpu: &'a mut Cpu<A>, what: &Accessed) -> Option<&'a Quick> {
+        let page = what.address >> PAGE;
+        let (own, is_untranslated) = (cpu.own, cpu.is_untranslated);
+        let quick = &*cpu.quick(page);
         let is_quick = quick.page == page
-            && (quick.store || !store)
-            && quick.own == cpu.own
+            && (quick.store || !what.store)
+            && quick.is_of_kernel == is_of_kernel(what.by)
+            && quick.is_untranslated == is_untranslated
+            && quick.own == own
             && quick.all == self.all.load(Ordering::Acquire)
-            && quick.version == self.frames.version(quick.table);
-        is_quick.then_some(quick.frame)
+            && quick.table.is_some_and(|table| table.version() == quick.version);
+        is_quick.then_some(quick)
     }
 
-    /// A CPU begins a block of instructions, which the emulator has found at a place in its own memory.
+    /// The physical address of a place in the emulator's memory. `None`: it is not in the guest's, or that was not found yet.
+    pub fn physical(&self, place: u64) -> Option<u64> {
+        self.ram.physical(place)
+    }
+
+    /// A CPU begins a block of instructions at a virtual address, which the emulator has found at a physical one.
     ///
     /// The emulator keeps a block for all addresses at which programs have its frame, and tells the one at which it was
     /// translated. So where that does not fit, the program counter is asked.
     #[inline]
-    pub fn fetch<A: Arch>(&self, cpu: &mut Cpu<A>, address: u64, place: u64, operands: impl Operands + Copy) {
-        if let Some(physical) = self.ram.physical(place) {
-            cpu.is_untranslated = A::UNTRANSLATED && physical == address;
-            let fits = is_of_kernel(address)
-                || cpu.is_untranslated
-                || self.quick(cpu, address >> PAGE, false) == Some(physical >> PAGE);
-            let address = if fits { address } else { operands.register(A::PC) };
-            let what = Accessed { address, by: address, store: false, fetch: true };
-            self.access(cpu, what, Fetched(physical, operands));
-        }
+    pub fn fetch<A: Arch>(
+        &self,
+        cpu: &mut Cpu<A>,
+        address: u64,
+        physical: u64,
+        operands: impl Operands + Copy,
+    ) {
+        cpu.is_untranslated = A::UNTRANSLATED && physical == address;
+        let of = |address| Accessed { address, by: address, store: false, fetch: true };
+        let what = of(address);
+        let fits = is_of_kernel(address)
+            || cpu.is_untranslated
+            || self.quick(cpu, &what).is_some_and(|quick| quick.frame == physical >> PAGE);
+        let what = if fits { what } else { of(operands.register(A::PC)) };
+        cpu.is_elsewhere = self.access(cpu, what, Fetched(physical, operands)).is_none();
     }
 
     /// The guest's memory and registers may have become others, by a snapshot: all that is known of them is forgotten.
@@ -199,10 +237,15 @@ impl Watch {
 
     /// Writes what was seen.
     pub fn end(&self) {
-        let mut seen =
-            Summary { tables: self.tables.len(), windows: self.windows.longest(), ..Summary::default() };
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut seen = Summary {
+            tables: self.tables.len(),
+            windows: self.windows.longest(),
+            freed: of(&self.released.frames),
+            unknown: of(&self.released.unknown),
+            ..Summary::default()
+        };
         for counts in &self.shared {
-            let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
             seen.accesses += of(&counts.accesses).saturating_sub(of(&counts.unread));
             seen.looks += of(&counts.looks);
             seen.unread += of(&counts.unread);

@@ -158,8 +158,8 @@ impl Machine {
     /// A CPU fetches an instruction from a page.
     fn fetches(&mut self, cpu: usize, address: u64, page: u64) {
         let registers = Seen(address, 0, 2 + cpu as u64);
-        let place = self.memory.as_ptr() as u64 + (page << PAGE);
-        self.watch.fetch(&mut self.cpus[cpu], address, place, registers);
+        let physical = FIRST + (page << PAGE);
+        self.watch.fetch(&mut self.cpus[cpu], address, physical, registers);
     }
 
     fn fence(&mut self, cpu: usize) {
@@ -194,6 +194,7 @@ fn a_use_without_a_fence_is_found() {
     machine.load(1, 0, 5);
     assert_eq!(machine.finds(), 1);
     // Neither what it has cached nor what the tables have.
+    machine.map(0, 1, Some(7));
     machine.load(1, 0, 4);
     assert_eq!(machine.finds(), 2);
 }
@@ -254,11 +255,17 @@ fn untranslated_accesses_are_not_compared() {
     machine.set(0, 2, (FIRST + (3 << PAGE)) >> 2 | 1);
     machine.set(3, (physical >> 21 & 0x1ff) as usize, (FIRST + (8 << PAGE)) >> 2 | 1);
     machine.set(8, (physical >> PAGE & 0x1ff) as usize, frame(9) << 10 | 0x17);
-    machine.access(0, PROGRAM, physical, frame(9) << PAGE, None);
-    machine.access(0, physical, physical, physical, Some(1));
-    machine.access(0, PROGRAM, physical, frame(9) << PAGE, None);
+    let program = |machine: &mut Machine, page: u64| {
+        machine.fetches(0, physical, 9);
+        machine.access(0, PROGRAM, physical, frame(page) << PAGE, None);
+    };
+    program(&mut machine, 9);
+    machine.fetches(0, FIRST, 0);
+    machine.access(0, FIRST, physical, physical, Some(1));
+    program(&mut machine, 9);
     assert_eq!(machine.finds(), 0);
-    machine.access(0, PROGRAM, physical, frame(4) << PAGE, None);
+    machine.store(0, KERNEL, 8, 0, frame(10) << 10 | 0x17);
+    program(&mut machine, 4);
     assert_eq!(machine.finds(), 1);
 }
 

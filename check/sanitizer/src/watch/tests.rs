@@ -621,11 +621,10 @@ fn instructions_are_not_fetched_from_where_they_were() {
         (100 << PAGE | WRITABLE, false, 100, vec![]),
     ] {
         let mut guest = Guest::new();
-        let place = guest.memory.as_ptr() as u64;
         guest.map(0, 100 << PAGE | WRITABLE);
         let fetches = |guest: &mut Guest, frame: u64| {
             let at = Registers { first: PAGE_OF_PROGRAM };
-            guest.watch.fetch(&mut guest.cpus[1], PAGE_OF_PROGRAM, place + (frame << PAGE), at);
+            guest.watch.fetch(&mut guest.cpus[1], PAGE_OF_PROGRAM, frame << PAGE, at);
         };
         fetches(&mut guest, 100);
         guest.map(0, after);
@@ -645,8 +644,8 @@ fn a_block_that_was_translated_for_another_address_is_fetched_from_its_own() {
         let mut guest = Guest::used();
         let entry = guest.entry(PAGE_OF_PROGRAM + 0x1000, 0);
         guest.set(entry, 101 << PAGE | READ_ONLY);
-        let place = guest.memory.as_ptr() as u64 + (101 << PAGE);
-        guest.watch.fetch(&mut guest.cpus[1], PAGE_OF_PROGRAM, place, Registers { first });
+        let physical = 101 << PAGE;
+        guest.watch.fetch(&mut guest.cpus[1], PAGE_OF_PROGRAM, physical, Registers { first });
         assert_eq!(guest.kinds(), expected);
     }
 }
@@ -716,6 +715,8 @@ fn a_snapshot_makes_nobody_guilty() {
             assert!(!guest.cpus[1].is_known(), "its registers are others");
             guest.cpus.iter_mut().for_each(|cpu| cpu.learn(&Registers { first: 0 }));
             guest.loads(1, 102);
+            guest.loads(0, 102);
+            guest.cpus[0].learn(&Registers { first: 0 });
             guest.map(0, 103 << PAGE | WRITABLE);
             guest.returns();
             guest.loads(1, 103);
