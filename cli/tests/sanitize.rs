@@ -121,6 +121,34 @@ fn what_a_rule_names_is_left_out_and_counted() {
 }
 
 #[test]
+fn the_functions_that_free_frames_are_followed() {
+    let name = "trace_event_raw_event_mm_page_free";
+    let run = |function: &str, end: &str| {
+        let emulator = Emulator::new(NEW, &[BEGUN, end, "\n"], 0);
+        let map = emulator.path("map");
+        fs::write(&map, format!("ffffffff81000100 t {function}\n")).expect("a file");
+        let options = ["--kernel", map.to_str().expect("UTF-8"), "--preset", "linux"];
+        let (code, out, error) = texts(&emulator.run(&options));
+        assert_eq!(code, Some(0), "{out} {error}");
+        (out, fs::read_to_string(emulator.path("arguments")).expect("it ran"))
+    };
+    let (out, arguments) = run(name, CLEAN);
+    assert!(arguments.contains(",release=ffffffff81000100:1:40::o2:ffffea0000000000:"), "{arguments}");
+    assert!(out.contains("was not seen: boot Linux with trace_event=kmem:mm_page_free.\n"), "{out}");
+    let (out, arguments) = run("other", CLEAN);
+    assert!(!arguments.contains("release="), "{arguments}");
+    assert!(out.contains(&format!("was not seen: --kernel has no function {name}.\n")), "{out}");
+    let freed = |counts: &str| run(name, &CLEAN.replace("\"unread\"", &format!("{counts},\"unread\""))).0;
+    let out = freed("\"freed\":7");
+    assert!(out.contains("\n7 frames were freed.\n"), "{out}");
+    let out = freed("\"freed\":7,\"unknown\":2");
+    assert!(
+        out.contains("\n7 frames were freed, and 2 calls freed what is no memory by the rule's base"),
+        "{out}"
+    );
+}
+
+#[test]
 fn a_kept_report_is_shown_again_with_other_rules() {
     let emulator = Emulator::new(
         NEW,
@@ -177,7 +205,7 @@ fn no_find_is_said_so() {
     assert!(out.starts_with("No flush was missing: 1.235M accesses were compared"), "{out}");
     assert!(
         out.ends_with(
-            "flushed:\n  2.500 ms at most, 1.500 ms on average of 2, 1 with frames that were overwritten meanwhile: \
+            "flushed:\n  2.500 ms at most, 1.500 ms on average of 2, 1 with frames that were given away meanwhile: \
              0x1000 by 0x2000\n"
         ),
         "{out}"

@@ -144,7 +144,8 @@ mod tests {
     #[test]
     fn arguments_name_frames() {
         let records = vec![0xffd4_0000_0000_0000, 0xffff_ea00_0000_0000];
-        let record = Release { argument: 1, bytes: 64, bases: records, count: Some(Count::Order(2)), ..page() };
+        let record =
+            Release { argument: 1, bytes: 64, bases: records, count: Some(Count::Order(2)), ..page() };
         for (release, arguments, expected) in [
             (page(), [0x5000, 0, 0], Some(5..6)),
             (page(), [0x20_0000, 0, 0], None),
@@ -162,7 +163,8 @@ mod tests {
 
     #[test]
     fn what_is_no_release_is_refused() {
-        for text in ["", "1:2:3", "1:6:3::", "1:0:0::", "1:0:40::x2", "1:0:40::o", "1:0:40:q:", "1:0:40:::z"] {
+        for text in ["", "1:2:3", "1:6:3::", "1:0:0::", "1:0:40::x2", "1:0:40::o", "1:0:40:q:", "1:0:40:::z"]
+        {
             assert_eq!(text.parse::<Release>(), Err(NoRelease), "{text}");
         }
     }

@@ -10,10 +10,10 @@ pub(crate) struct SanitizeArguments {
     /// The symbols of the guest's kernel: its vmlinux, its System.map, or what its /proc/kallsyms shows
     #[arg(long, value_name = "FILE")]
     pub(crate) kernel: Option<PathBuf>,
-    /// Leave out what a kernel does on purpose, with the reason: Linux
+    /// A kernel that is known: leaves out what it does on purpose, with the reason, and follows the frames that it frees
     #[arg(long, value_name = "KERNEL", requires = "kernel")]
     pub(crate) preset: Vec<Preset>,
-    /// Leave out what the rules of a file name by functions
+    /// The same, by the rules of a file
     #[arg(long, value_name = "FILE", requires = "kernel")]
     pub(crate) suppress: Vec<PathBuf>,
     /// Show a report that was kept, with other symbols or rules
@@ -37,6 +37,9 @@ pub(crate) struct SanitizeArguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Preset {
     Linux,
+    GnuMach,
+    Ostd,
+    Xen,
 }
 
 impl Preset {
@@ -44,6 +47,9 @@ impl Preset {
     pub(crate) fn rules(self) -> &'static str {
         match self {
             Self::Linux => include_str!("../sanitize/linux.toml"),
+            Self::GnuMach => include_str!("../sanitize/gnu-mach.toml"),
+            Self::Ostd => include_str!("../sanitize/ostd.toml"),
+            Self::Xen => include_str!("../sanitize/xen.toml"),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::page::document;
 use crate::number::compact;
 use crate::sanitize::events::{events, milliseconds, rule, told};
 use crate::sanitize::symbols::{named, short};
-use crate::sanitize::text::{compared, counted, short_of, verdict};
+use crate::sanitize::text::{compared, counted, freed, short_of, verdict};
 use crate::sanitize::Judged;
 
 /// The page. `command` is the command line that made it.
@@ -21,7 +21,7 @@ pub(crate) fn of(command: &str, judged: &Judged, symbols: &Symbols) -> String {
         pre { code { (command) } }
         @match &judged.end {
             Some(end) => {
-                p.facts { @for sentence in &compared(end) { (sentence) " " } }
+                p.facts { @for sentence in compared(end).into_iter().chain(freed(judged, end)) { (sentence) " " } }
                 p { (verdict(judged, end)) "." }
             },
             None => div.alarm { p { "The report is not whole: QEMU was ended, or the file is cut off." } },
@@ -90,7 +90,7 @@ fn windows(windows: &[Window], symbols: &Symbols) -> Markup {
         div.scroll { table {
             thead { tr {
                 th.word { "changed by" } th { "longest, ms" } th { "mean, ms" } th { "entries" }
-                th { "frames overwritten meanwhile" }
+                th { "frames given away meanwhile" }
             } }
             tbody { @for window in windows { tr {
                 th.word scope="row" { @if let Some(place) = &window.changed { (code(place, symbols)) } }

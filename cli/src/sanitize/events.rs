@@ -38,7 +38,7 @@ pub(crate) fn told(find: &Find) -> String {
         Kind::TableReuse => {
             return format!(
                 "CPU {cpu} could walk the page table in frame {frame:#x} for {address:#x} until it flushed, \
-                 although that was no longer linked and had been overwritten"
+                 although that was no longer linked and had been given away"
             )
         }
         Kind::StaleUse => {
@@ -50,7 +50,7 @@ pub(crate) fn told(find: &Find) -> String {
             "although its page tables forbade it or had the page as clean, and the change was over".to_owned()
         }
         Kind::LateUse => "although its page tables had lost it, and the change was over".to_owned(),
-        Kind::Reuse => "although its page tables had lost it, and the frame had been overwritten".to_owned(),
+        Kind::Reuse => "although its page tables had lost it, and the frame had been given away".to_owned(),
     };
     format!("CPU {cpu} {did} {address:#x}, frame {frame:#x}, {why}")
 }
@@ -69,7 +69,7 @@ pub(crate) fn events(find: &Find) -> Vec<Event<'_>> {
         });
     }
     events.extend(find.written.as_ref().map(|place| event("new one written", place)));
-    events.extend(find.given.as_ref().map(|place| event("overwritten", place)));
+    events.extend(find.given.as_ref().map(|place| event("given away", place)));
     events.extend(find.dropped.as_ref().map(|place| event("last flush of any", place)));
     let used = match (is_table, find.faulted) {
         (true, _) => "flushed",
@@ -104,7 +104,7 @@ mod tests {
         let expected = [
             ("last flush of any", "-5.000"),
             ("used first", "-4.000"),
-            ("overwritten", "-1.000"),
+            ("given away", "-1.000"),
             ("used", "+0.000"),
         ];
         assert_eq!(all, expected.map(|(what, time)| (what, time.to_owned())));

@@ -13,11 +13,17 @@ pub(crate) struct Judged {
     /// The rules that left something out: how many finds, and how many uses.
     pub(crate) suppressed: Vec<(Rule, usize, Option<u64>)>,
     pub(crate) end: Option<Summary>,
+    /// Why the guest may not have called the functions that free frames.
+    pub(crate) unseen: Vec<String>,
 }
 
 impl Judged {
     /// Leaves out the finds for which there is a rule.
-    pub(super) fn of<'a>(reading: Reading, rule_for: impl Fn(&Find) -> Option<&'a Rule>) -> Self {
+    pub(super) fn of<'a>(
+        reading: Reading,
+        rule_for: impl Fn(&Find) -> Option<&'a Rule>,
+        unseen: Vec<String>,
+    ) -> Self {
         let Reading { finds: all, end, .. } = reading;
         let uses = |number: usize| end.as_ref().and_then(|end| end.uses.get(number).copied());
         let mut suppressed: Vec<(Rule, usize, Option<u64>)> = Vec::new();
@@ -33,7 +39,7 @@ impl Judged {
                 None => suppressed.push((rule.clone(), 1, more)),
             }
         }
-        Self { finds, suppressed, end }
+        Self { finds, suppressed, end, unseen }
     }
 
     /// How often the finds were made, if that is known.

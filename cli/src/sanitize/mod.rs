@@ -1,12 +1,14 @@
 //! `ceasefire sanitize`: the flushes that a kernel forgot, found by a plugin in the emulator that runs it.
 //!
-//! `emulator` checks and runs QEMU, `symbols` names addresses, `suppress` has rules for what a kernel does on purpose, and
-//! `judged` leaves that out. `events` puts a find in words and in order, and `text` is what the terminal shows. The page is
+//! `emulator` checks and runs QEMU, and `symbols` names addresses. `rules` reads what is known of a kernel: `suppress` is what
+//! it does on purpose, which `judged` leaves out, and `freeing` the functions that free frames. `events` puts a find in words and in order, and `text` is what the terminal shows. The page is
 //! in `html`.
 
 mod emulator;
 pub(crate) mod events;
+mod freeing;
 mod judged;
+mod rules;
 mod suppress;
 pub(crate) mod symbols;
 pub(crate) mod text;
@@ -57,23 +59,25 @@ pub(crate) fn run(arguments: &SanitizeArguments) -> Done {
     let rules_of = suppress.iter().map(|path| ("--suppress", Some(path.as_path())));
     distinct(written.into_iter().chain(rules_of))?;
     let symbols = kernel.as_deref().map(symbols::read).transpose()?.unwrap_or_default();
-    let rules = suppress::read(preset, suppress, &symbols)?;
+    let rules = rules::read(preset, suppress, &symbols)?;
     let page = html.as_deref().map(Place::check).transpose()?;
-    let rule_for = |find: &Find| rules.iter().find(|rule| rule.matches(find, &symbols));
+    let rule_for = |find: &Find| rules.suppress.iter().find(|rule| rule.matches(find, &symbols));
     let (reading, source, kept) = if let Some(path) = read {
         let wrong = |error| Failure::Input(format!("{}: {error}", path.display()));
         (Reading::of(path).map_err(wrong)?, Source::File(path), Ok(()))
     } else {
         let emulator = Emulator::find(command, plugin.as_deref())?;
         let mut keep = Keep::open(output.as_deref())?;
-        let running = emulator.start(symbols.ends())?;
+        let releases: Vec<_> = rules.free.iter().flat_map(|free| free.releases(&symbols)).collect();
+        let running = emulator.start(symbols.ends(), &releases)?;
         let reading = watch(&running.report, &mut keep, |find| rule_for(find).is_none());
         let wrong = |error| Failure::Input(format!("{}: {error}", emulator.name()));
         let status = running.end().map_err(wrong)?;
         (reading.map_err(wrong)?, Source::Ended(emulator.name(), status), keep.failed)
     };
     let is_begun = reading.is_begun;
-    let judged = Judged::of(reading, rule_for);
+    let unseen = rules.free.iter().map(|free| free.unseen(&symbols)).collect();
+    let judged = Judged::of(reading, rule_for, unseen);
     if is_begun {
         print(&text::of(&judged, &symbols))?;
         if let Some(page) = page {

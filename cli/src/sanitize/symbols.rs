@@ -15,7 +15,9 @@ pub(super) fn read(path: &Path) -> Result<Symbols, Failure> {
     let symbols = if bytes.starts_with(b"\x7fELF") {
         let file = object::File::parse(&*bytes).map_err(|error| wrong(&error))?;
         let functions = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text);
-        Symbols::of(functions.filter_map(|symbol| Some((symbol.address(), symbol.name().ok()?))))
+        let named: Vec<_> =
+            functions.filter_map(|symbol| Some((symbol.address(), plain(symbol.name().ok()?)))).collect();
+        Symbols::of(named.iter().map(|(address, name)| (*address, name.as_str())))
     } else {
         Symbols::parse(&String::from_utf8_lossy(&bytes))
     };
@@ -27,10 +29,26 @@ pub(super) fn read(path: &Path) -> Result<Symbols, Failure> {
     Ok(symbols)
 }
 
+/// The name of a function as its program has it.
+fn plain(name: &str) -> String {
+    // Without the hash that Rust's compiler appends.
+    format!("{:#}", rustc_demangle::demangle(name))
+}
+
 /// The function in which an address lies, and the offset in it.
 pub(super) fn function(symbols: &Symbols, address: u64) -> Option<(&str, u64)> {
     // Programs lie far below the kernel's first function, and nothing is far behind its last.
     symbols.find(address).filter(|(_, offset)| *offset < 1 << 20)
+}
+
+/// Whether a name fits a pattern in which `*` stands for any letters.
+pub(super) fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, rest)) => name.strip_prefix(start).is_some_and(|name| {
+            (0..=name.len()).any(|at| name.is_char_boundary(at) && fits(rest, &name[at..]))
+        }),
+    }
 }
 
 /// An address, with the function in which it is.
@@ -52,6 +70,21 @@ pub(crate) fn short(symbols: &Symbols, address: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_fit_patterns() {
+        for (pattern, name, expected) in [
+            ("zap_pte_range", "zap_pte_range", true),
+            ("zap_pte", "zap_pte_range", false),
+            ("zap_*", "zap_pte_range", true),
+            ("*_range", "zap_pte_range", true),
+            ("z*p*e", "zap_pte_range", true),
+            ("z*p*x", "zap_pte_range", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
+        }
+    }
 
     #[test]
     fn addresses_are_named_by_the_function_before_them() {

@@ -133,9 +133,25 @@ pub(crate) fn compared(end: &Summary) -> [String; 2] {
     ]
 }
 
+/// What is known of the frames that the guest has freed.
+pub(crate) fn freed(judged: &Judged, end: &Summary) -> Option<String> {
+    let Summary { freed, unknown, .. } = end;
+    match (freed, unknown) {
+        (0, 0) if judged.unseen.is_empty() => None,
+        (0, 0) => Some(format!("Which frames were freed was not seen: {}.", judged.unseen.join(", "))),
+        (_, 0) => Some(format!("{} frames were freed.", compact(*freed as f64))),
+        _ => Some(format!(
+            "{} frames were freed, and {} calls freed what is no memory by the rule's base: nothing is known of that.",
+            compact(*freed as f64),
+            compact(*unknown as f64)
+        )),
+    }
+}
+
 fn summary(judged: &Judged, end: &Summary, symbols: &Symbols) -> String {
     let [compared, others] = compared(end);
-    let mut text = format!("{}: {compared}\n{others}\n", verdict(judged, end));
+    let freed = freed(judged, end).map_or_else(String::new, |freed| freed + "\n");
+    let mut text = format!("{}: {compared}\n{others}\n{freed}", verdict(judged, end));
     let is_named = |window: &Window| {
         window.changed.as_ref().is_some_and(|place| function(symbols, place.instruction).is_some())
     };
@@ -150,11 +166,8 @@ fn summary(judged: &Judged, end: &Summary, symbols: &Symbols) -> String {
         let _ =
             write!(text, "  {ms:.3} ms at most, {mean:.3} ms on average of {}", compact(window.count as f64));
         if window.given > 0 {
-            let _ = write!(
-                text,
-                ", {} with frames that were overwritten meanwhile",
-                compact(window.given as f64)
-            );
+            let _ =
+                write!(text, ", {} with frames that were given away meanwhile", compact(window.given as f64));
         }
         if let Some(place) = &window.changed {
             let _ = write!(text, ": {}", chain(place, symbols));

@@ -65,9 +65,14 @@ impl Symbols {
         Some((*self.addresses.get(programs)?, *self.addresses.last()?))
     }
 
+    /// The addresses and the names of all functions.
+    pub fn functions(&self) -> impl Iterator<Item = (u64, &str)> {
+        self.addresses.iter().map(|address| (*address, self.name(*address)))
+    }
+
     /// The names of all functions.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.addresses.iter().map(|address| self.name(*address))
+        self.functions().map(|(_, name)| name)
     }
 
     /// The address of a function.

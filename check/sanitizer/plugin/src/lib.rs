@@ -230,11 +230,7 @@ extern "C" fn on_block<A: Emulated>(_: Id, block: *mut Block) {
             let block = std::ptr::from_ref(kept(First { address, physical, place }));
             instruction.before(on_first::<A>, block.cast_mut().cast());
         }
-        instruction.after_each_access(
-            on_access::<A, false>,
-            on_access::<A, true>,
-            address as *mut c_void,
-        );
+        instruction.after_each_access(on_access::<A, false>, on_access::<A, true>, address as *mut c_void);
     }
 }
 

@@ -158,9 +158,8 @@ impl Watch {
         // The emulator has used the frame that it had for the same entry, unless it translates otherwise now. To ask it
         // takes as long as all else here.
         let is_asked = what.fetch || cpu.is_elsewhere || cpu.is_untranslated;
-        let is_same = |frame: u64| {
-            !is_asked || access.physical().is_some_and(|physical| physical >> PAGE == frame)
-        };
+        let is_same =
+            |frame: u64| !is_asked || access.physical().is_some_and(|physical| physical >> PAGE == frame);
         let (frame, matters) = match self.quick(cpu, &what) {
             Some(quick) if is_same(quick.frame) => {
                 (quick.frame, what.store && quick.word.is_some_and(Word::matters))
