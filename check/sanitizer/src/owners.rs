@@ -22,13 +22,21 @@ const LINE: u32 = 6;
 /// The frames that are remembered, at least.
 const REMEMBERED: usize = 1 << 18;
 
+/// A frame was given to somebody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Given {
+    /// Where it was freed, or its last line was stored to.
+    pub(crate) at: Spot,
+    /// By a function that frees frames.
+    pub(crate) is_freed: bool,
+}
+
 /// The frames whose owners may change, and those whose owners have.
 #[derive(Debug)]
 pub(crate) struct Owners {
     /// The lines that were overwritten, a bit for each.
     watched: Mutex<HashMap<u64, u64>>,
-    /// Where the last line was, or the frame was freed.
-    given: Mutex<Recent<Spot>>,
+    given: Mutex<Recent<Given>>,
     /// Where frames that replaced others were first stored to.
     written: Mutex<Recent<Spot>>,
 }
@@ -85,7 +93,7 @@ impl Owners {
         *lines |= 1 << (address >> LINE & 63);
         let is_whole = *lines == u64::MAX;
         if is_whole {
-            self.give(frame, at(), &mut watched, frames);
+            self.give(frame, Given { at: at(), is_freed: false }, &mut watched, frames);
         }
         is_whole
     }
@@ -98,15 +106,15 @@ impl Owners {
         let mut watched = lock(&self.watched);
         let is_watched = watched.contains_key(&frame);
         if is_watched {
-            self.give(frame, at, &mut watched, frames);
+            self.give(frame, Given { at, is_freed: true }, &mut watched, frames);
         }
         is_watched
     }
 
-    fn give(&self, frame: u64, at: Spot, watched: &mut HashMap<u64, u64>, frames: &Frames) {
+    fn give(&self, frame: u64, given: Given, watched: &mut HashMap<u64, u64>, frames: &Frames) {
         watched.remove(&frame);
         frames.watch(frame, false);
-        lock(&self.given).insert(frame, at);
+        lock(&self.given).insert(frame, given);
     }
 
     /// A frame that has replaced another one is stored to.
@@ -120,8 +128,8 @@ impl Owners {
         lock(&self.written).get(frame).copied()
     }
 
-    /// Where a frame was last given to somebody else.
-    pub(crate) fn given(&self, frame: u64) -> Option<Spot> {
+    /// The last time that a frame was given to somebody else.
+    pub(crate) fn given(&self, frame: u64) -> Option<Given> {
         lock(&self.given).get(frame).copied()
     }
 }
@@ -149,7 +157,10 @@ mod tests {
         owners.unmapped(7, &frames);
         assert!(frames.is_watched(7) && Owners::begins_line(0x7040) && !Owners::begins_line(0x7048));
         all(&owners);
-        assert_eq!((owners.given(7), frames.is_watched(7)), (Some(place(63)), false));
+        assert_eq!(
+            (owners.given(7), frames.is_watched(7)),
+            (Some(Given { at: place(63), is_freed: false }), false)
+        );
     }
 
     #[test]
@@ -159,6 +170,9 @@ mod tests {
         assert!(!owners.freed(7, place(1), &frames), "it lost no translation");
         owners.unmapped(7, &frames);
         assert!(owners.freed(7, place(2), &frames) && !owners.freed(7, place(3), &frames));
-        assert_eq!((owners.given(7), frames.is_watched(7)), (Some(place(2)), false));
+        assert_eq!(
+            (owners.given(7), frames.is_watched(7)),
+            (Some(Given { at: place(2), is_freed: true }), false)
+        );
     }
 }

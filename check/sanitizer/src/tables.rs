@@ -143,9 +143,9 @@ impl Tables {
     }
 
     /// An entry leads to a table. It is the same table as before, unless it was given to somebody else.
-    pub(crate) fn links(&self, table: u64, given: Option<&Spot>) {
+    pub(crate) fn links(&self, table: u64, given: Option<u64>) {
         let mut unlinked = lock(&self.unlinked);
-        let is_same = |change: &Change| given.is_none_or(|given| given.time < change.at.time);
+        let is_same = |change: &Change| given.is_none_or(|given| given < change.at.time);
         if unlinked.get(table).is_some_and(is_same) {
             unlinked.remove(table);
         }

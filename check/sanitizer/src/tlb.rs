@@ -80,11 +80,15 @@ impl Tlb {
     /// Drops the translations of an address under an ASID.
     pub(crate) fn remove(&mut self, asid: u16, address: u64) {
         let own = Invalidation { asid: Some(asid), range: Some((address, 1)), ..Invalidation::EVERYTHING };
-        self.invalidate(own, &mut |_, _| ());
+        self.invalidate(own, &mut |_, _, _| ());
     }
 
-    /// Drops what an instruction drops, and passes each translation on, with its address.
-    pub(crate) fn invalidate(&mut self, what: Invalidation, dropped: &mut dyn FnMut(u64, Cached)) {
+    /// Drops what an instruction drops, and passes each translation on, with its ASID, if it has one, and its address.
+    pub(crate) fn invalidate(
+        &mut self,
+        what: Invalidation,
+        dropped: &mut dyn FnMut(Option<u16>, u64, Cached),
+    ) {
         let Invalidation { asid, range, globals, sizes, .. } = what;
         let sizes = sizes & self.sizes;
         for (&set, pages) in &mut self.sets {
@@ -93,10 +97,11 @@ impl Tlb {
             if !is_named {
                 continue;
             }
+            let own = u16::try_from(set).ok();
             let Some((start, bytes)) = range else {
                 // Those that name a size name a range.
                 for ((shift, page), cached) in pages.drain() {
-                    dropped(page << shift, cached);
+                    dropped(own, page << shift, cached);
                 }
                 continue;
             };
@@ -106,14 +111,14 @@ impl Tlb {
                 if to - from < pages.len() as u64 {
                     for page in from..=to {
                         if let Some(cached) = pages.remove(&(shift, page)) {
-                            dropped(page << shift, cached);
+                            dropped(own, page << shift, cached);
                         }
                     }
                 } else {
                     pages.retain(|&(size, page), cached| {
                         let stays = size != shift || page < from || page > to;
                         if !stays {
-                            dropped(page << shift, *cached);
+                            dropped(own, page << shift, *cached);
                         }
                         stays
                     });
@@ -206,7 +211,7 @@ mod tests {
             (Invalidation { range: page, sizes: 1 << 12, ..whole }, [vec![3], vec![]]),
         ] {
             let (mut tlb, mut dropped) = (filled(), 0);
-            tlb.invalidate(what, &mut |address, _| {
+            tlb.invalidate(what, &mut |_, address, _| {
                 assert!([0x20_0000, 0x20_1000].contains(&address));
                 dropped += 1;
             });

@@ -114,7 +114,7 @@ impl Watch {
             }
             if let Some(frame) = after {
                 if changed.is_upper {
-                    self.tables.links(frame, self.owners.given(frame).as_ref());
+                    self.tables.links(frame, self.owners.given(frame).map(|given| given.at.time));
                 } else if changed.replaces {
                     self.frames.freshen(frame, true);
                 }
@@ -128,9 +128,15 @@ impl Watch {
         }
     }
 
-    /// A CPU is back in a program: in which thread?
+    /// A CPU has gone from a program to the kernel, or back: in which thread?
     #[cold]
-    pub(super) fn returns<A: Arch>(&self, cpu: &mut Cpu<A>, access: impl Access) {
+    pub(super) fn crosses<A: Arch>(&self, cpu: &mut Cpu<A>, access: impl Access) {
+        if !cpu.in_program {
+            return cpu.leaves_program(self.now());
+        }
+        if cpu.changers.is_empty() {
+            return;
+        }
         let Some(thread) = A::thread(&access) else { return };
         let Some(place) = cpu.changers.iter().position(|&changer| changer == thread) else { return };
         cpu.changers.swap_remove(place);

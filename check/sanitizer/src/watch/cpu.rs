@@ -62,6 +62,8 @@ pub struct Cpu<A> {
     /// The ASID that it has, and when it last left each of the others.
     asid: u16,
     left: HashMap<u16, u64>,
+    /// When it last left a program for the kernel, by ASID.
+    ran: HashMap<u16, u64>,
     quick: Box<[Quick]>,
     pub(super) own: u32,
     pub(super) dropped: Option<Spot>,
@@ -90,6 +92,7 @@ impl<A: Arch> Cpu<A> {
             walks: Walks::default(),
             asid: 0,
             left: HashMap::default(),
+            ran: HashMap::default(),
             quick: vec![Quick::default(); QUICK].into_boxed_slice(),
             own: 0,
             dropped: None,
@@ -133,6 +136,16 @@ impl<A: Arch> Cpu<A> {
             self.left.insert(self.asid, now());
             self.asid = asid;
         }
+    }
+
+    /// It leaves a program for the kernel.
+    pub(super) fn leaves_program(&mut self, now: u64) {
+        self.ran.insert(self.asid, now);
+    }
+
+    /// When it last left a program that has an ASID.
+    pub(super) fn ran(&self, asid: u16) -> Option<u64> {
+        self.ran.get(&asid).copied()
     }
 
     /// Whether it could walk tables of an ASID after a time. Those of the kernel's half serve every ASID.

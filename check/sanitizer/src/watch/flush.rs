@@ -8,7 +8,9 @@ use super::Watch;
 use crate::arch::{Arch, Effect, Invalidation, Operands, Walks, PAGE};
 use crate::find::{is_of_kernel, Find, Kind};
 use crate::lock;
+use crate::owners::Given;
 use crate::stack::{Spot, Stack};
+use crate::tables::Change;
 use crate::tlb::Cached;
 use crate::walks::Walked;
 
@@ -102,8 +104,14 @@ impl Watch {
     /// Drops translations and cached tables of a CPU.
     fn drop<A: Arch>(&self, cpu: &mut Cpu<A>, what: Invalidation, spot: Spot) {
         cpu.own = cpu.own.wrapping_add(1);
-        let Cpu { tlb, arch, .. } = cpu;
-        tlb.invalidate(what, &mut |_, cached| self.note_window(arch, &cached, spot.time));
+        let mut tlb = std::mem::take(&mut cpu.tlb);
+        tlb.invalidate(what, &mut |asid, address, cached| {
+            if let Some(change) = self.missed::<A>(&cached) {
+                self.note_window(&cpu.arch, &cached, &change, spot.time);
+                self.note_held(cpu, asid, address, &cached, &change, &spot);
+            }
+        });
+        cpu.tlb = tlb;
         self.drop_walks(cpu, what, &spot);
         cpu.dropped = Some(spot);
     }
@@ -124,12 +132,13 @@ impl Watch {
         else {
             return;
         };
-        let is_found = |given: &Spot| given.time > unlinked.at.time && cpu.could_walk(walked, given.time);
+        let is_found =
+            |given: &Given| given.at.time > unlinked.at.time && cpu.could_walk(walked, given.at.time);
         let Some(given) = self.owners.given(frame).filter(is_found) else { return };
         let Walked { address, since, by, .. } = *walked;
         let held = Held { frame, since, by, change: Some(unlinked) };
         let find = self.find_at(cpu, spot, address, Kind::TableReuse, held);
-        self.found(Find { given: Some(self.place(cpu, &given)), ..find });
+        self.found(Find { given: Some(self.place(cpu, &given.at)), ..find });
     }
 
     /// Drops what others have dropped of a CPU's translations.
@@ -164,21 +173,44 @@ impl Watch {
         })
     }
 
-    /// A translation is dropped: notes how long it could be used after its entry changed.
-    fn note_window<A: Arch>(&self, arch: &A, cached: &Cached, now: u64) {
+    /// The change of an entry since a CPU cached it, if that took something away.
+    fn missed<A: Arch>(&self, cached: &Cached) -> Option<Change> {
         if self.frames.version(cached.entry >> PAGE) == cached.version {
-            return;
+            return None;
         }
-        let Some(change) = self.tables.change(cached.entry).filter(|change| change.at.time > cached.since)
-        else {
-            return;
-        };
-        if !A::narrows(change.before, change.after) {
-            return;
-        }
-        let given = self.owners.given(cached.frame).is_some_and(|given| given.time > change.at.time);
+        let change = self.tables.change(cached.entry).filter(|change| change.at.time > cached.since)?;
+        A::narrows(change.before, change.after).then_some(change)
+    }
+
+    /// A translation is dropped: notes how long it could be used after its entry changed.
+    fn note_window<A: Arch>(&self, arch: &A, cached: &Cached, change: &Change, now: u64) {
+        let given = self.owners.given(cached.frame).is_some_and(|given| given.at.time > change.at.time);
         let place = || change.at.place(&self.code, arch, &self.ram);
         self.windows.note(change.at.instruction, now.saturating_sub(change.at.time), given, place);
+    }
+
+    /// A translation is dropped: was its frame freed while the CPU was in the program that could use it?
+    ///
+    /// A CPU that is idle, or runs another program, may have it: kernels flush before they go back. What a frame that was
+    /// overwritten has become is not known; a file's page may still be that.
+    fn note_held<A: Arch>(
+        &self,
+        cpu: &Cpu<A>,
+        asid: Option<u16>,
+        address: u64,
+        cached: &Cached,
+        change: &Change,
+        spot: &Spot,
+    ) {
+        let Some(ran) = asid.filter(|_| !is_of_kernel(address)).and_then(|asid| cpu.ran(asid)) else {
+            return;
+        };
+        let is_found = |given: &Given| {
+            given.is_freed && given.at.time > change.at.time && given.at.time < ran.min(spot.time)
+        };
+        let Some(given) = self.owners.given(cached.frame).filter(is_found) else { return };
+        let find = self.find_at(cpu, spot, address, Kind::Reuse, self.held(cached));
+        self.found(Find { unused: true, given: Some(self.place(cpu, &given.at)), ..find });
     }
 
     /// A CPU has faulted for an address that it may have cached. A processor with a larger TLB would have used that.

@@ -233,7 +233,7 @@ impl Watch {
         }
         let change = self.tables.last_change::<A>(walk.last(), &self.ram);
         let Some(change) = change.filter(|change| held.since < change.at.time) else { return false };
-        let given = self.owners.given(frame).filter(|given| given.time > change.at.time);
+        let given = self.owners.given(frame).filter(|given| given.at.time > change.at.time);
         let kind = if given.is_some() {
             Kind::Reuse
         } else if self.is_over(&change, now) {
@@ -241,7 +241,7 @@ impl Watch {
         } else {
             return false;
         };
-        let given = given.map(|spot| self.place(cpu, &spot));
+        let given = given.map(|given| self.place(cpu, &given.at));
         self.found(Find { given, ..self.find(cpu, seen, kind, held) });
         false
     }

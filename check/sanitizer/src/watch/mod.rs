@@ -152,8 +152,8 @@ impl Watch {
         }
         let in_program = !is_of_kernel(what.by) && !cpu.is_untranslated;
         let was_in_program = std::mem::replace(&mut cpu.in_program, in_program);
-        if in_program && !was_in_program && !cpu.changers.is_empty() {
-            self.returns(cpu, access);
+        if in_program != was_in_program {
+            self.crosses(cpu, access);
         }
         // The emulator has used the frame that it had for the same entry, unless it translates otherwise now. To ask it
         // takes as long as all else here.

@@ -7,6 +7,7 @@ use crate::arch::aarch64::Aarch64;
 use crate::arch::x86::{Instruction, X86};
 use crate::arch::{Rights, Translation};
 use crate::find::{Find, Kind};
+use crate::release::{Count, Release};
 use crate::tlb::Cached;
 
 /// The guest's memory: 16 MiB from address 0.
@@ -60,6 +61,20 @@ impl Operands for Registers {
             "rax" | "cr2" | "rip" => self.first,
             _ => 0,
         }
+    }
+
+    fn load(&self, _: u64) -> Option<u64> {
+        None
+    }
+}
+
+/// The first arguments of a function.
+struct Arguments([u64; 2]);
+
+impl Operands for Arguments {
+    fn register(&self, index: usize) -> u64 {
+        let place = X86::ARGUMENTS.iter().position(|&argument| argument == index);
+        place.and_then(|place| self.0.get(place).copied()).unwrap_or(0)
     }
 
     fn load(&self, _: u64) -> Option<u64> {
@@ -145,6 +160,13 @@ impl Guest {
         for word in 0..512 {
             self.kernel_stores(0, (frame << PAGE) + 8 * word, 0);
         }
+    }
+
+    /// CPU 0 frees 2^`order` frames, by a function that is known.
+    fn frees(&self, first: u64, order: u64) {
+        let (bases, count) = (vec![0], Some(Count::Order(1)));
+        let release = Release { function: CODE, argument: 0, field: None, bases, bytes: 1 << PAGE, count };
+        self.watch.release(&self.cpus[0], &release, &Arguments([first << PAGE, order]));
     }
 
     /// Sets a word without anybody's knowledge.
@@ -808,4 +830,52 @@ fn a_cpu_has_nothing_cached_for_what_it_has_faulted_for() {
     }
     cpu.lacks(0, 0x1008);
     assert_eq!((cpu.tlb.find(0, 0).count(), cpu.tlb.find(0, 0x1000).count()), (1, 0));
+}
+
+#[test]
+fn a_freed_frame_that_a_program_could_use_is_found_without_a_use() {
+    for (freed, ran, flushed_before) in
+        [(true, true, false), (true, false, false), (false, true, false), (true, true, true)]
+    {
+        let mut guest = Guest::used();
+        let of_program = |guest: &mut Guest| guest.access(1, PAGE_OF_PROGRAM + 8, 100, false, PROGRAM);
+        let enters = |guest: &mut Guest| guest.access(1, KERNEL, 0, false, CODE);
+        guest.map(0, 0);
+        of_program(&mut guest);
+        if !ran {
+            enters(&mut guest);
+        }
+        if flushed_before {
+            enters(&mut guest);
+            guest.flushes(1);
+        }
+        if freed {
+            guest.frees(100, 0);
+        } else {
+            guest.overwrites(100);
+        }
+        if ran {
+            enters(&mut guest);
+        }
+        guest.flushes(1);
+        let finds = guest.finds();
+        let is_found = freed && ran && !flushed_before;
+        assert_eq!(guest.kinds(), if is_found { vec![Kind::Reuse] } else { vec![] }, "{freed} {ran}");
+        assert!(finds.iter().all(|find| find.unused && find.frame == 100 && find.given.is_some()));
+    }
+}
+
+#[test]
+fn a_use_of_a_freed_frame_is_found_and_what_is_freed_is_counted() {
+    let mut guest = Guest::used();
+    guest.map(0, 0);
+    for (first, order) in [(99, 1), (BYTES >> PAGE, 0)] {
+        guest.frees(first, order);
+    }
+    guest.loads(1, 100);
+    assert_eq!(guest.kinds(), [Kind::Reuse]);
+    assert!(!guest.finds()[0].unused);
+    guest.watch.end();
+    let text = std::fs::read_to_string(&guest.report).expect("it was written");
+    assert!(text.contains("\"freed\":2,\"unknown\":1"), "{text}");
 }
