@@ -98,17 +98,17 @@ impl Owners {
         is_whole
     }
 
-    /// A frame is freed. True if it was watched.
-    pub(crate) fn freed(&self, frame: u64, at: Spot, frames: &Frames) -> bool {
-        if !frames.is_watched(frame) {
-            return false;
-        }
+    /// A frame is freed. True if that gives it away.
+    pub(crate) fn freed(&self, frame: u64, at: impl FnOnce() -> Spot, frames: &Frames) -> bool {
         let mut watched = lock(&self.watched);
-        let is_watched = watched.contains_key(&frame);
-        if is_watched {
-            self.give(frame, Given { at, is_freed: true }, &mut watched, frames);
+        // One that was overwritten may still have been a file's. One that was freed before it was mapped again has been
+        // given away since then.
+        let was_overwritten = || self.given(frame).is_some_and(|given| !given.is_freed);
+        let is_given = watched.contains_key(&frame) || was_overwritten();
+        if is_given {
+            self.give(frame, Given { at: at(), is_freed: true }, &mut watched, frames);
         }
-        is_watched
+        is_given
     }
 
     fn give(&self, frame: u64, given: Given, watched: &mut HashMap<u64, u64>, frames: &Frames) {
@@ -167,12 +167,20 @@ mod tests {
     fn a_frame_is_given_away_once_it_is_freed() {
         let (owners, frames) = (Owners::new(), Frames::new());
         let place = |time| Spot { cpu: 0, time, instruction: 1, stack: Stack::default() };
-        assert!(!owners.freed(7, place(1), &frames), "it lost no translation");
+        let freed = |time| owners.freed(7, || place(time), &frames);
+        assert!(!freed(1), "it lost no translation");
         owners.unmapped(7, &frames);
-        assert!(owners.freed(7, place(2), &frames) && !owners.freed(7, place(3), &frames));
+        assert!(freed(2) && !freed(3));
         assert_eq!(
             (owners.given(7), frames.is_watched(7)),
             (Some(Given { at: place(2), is_freed: true }), false)
         );
+        owners.unmapped(7, &frames);
+        for line in 0..64 {
+            owners.stored(7, 7 << 12 | line << 6, || place(4), &frames);
+        }
+        assert_eq!(owners.given(7), Some(Given { at: place(4), is_freed: false }));
+        assert!(freed(5), "it may still have been a file's");
+        assert_eq!(owners.given(7), Some(Given { at: place(5), is_freed: true }));
     }
 }

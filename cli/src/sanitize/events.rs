@@ -37,7 +37,7 @@ pub(crate) fn told(find: &Find) -> String {
     if find.unused {
         return format!(
             "CPU {cpu} could use frame {frame:#x} for {address:#x} until it flushed, although its page tables had lost \
-             that, and the frame had been freed"
+             that, and the frame had been given away"
         );
     }
     let why = match find.kind {

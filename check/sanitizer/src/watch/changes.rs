@@ -63,9 +63,8 @@ impl Watch {
             return;
         };
         self.released.frames.fetch_add(frames.end - frames.start, Ordering::Relaxed);
-        // The spot is made for those alone that matter.
-        for frame in frames.filter(|&frame| self.frames.is_watched(frame)) {
-            let at = self.spot(cpu, release.function, operands);
+        for frame in frames {
+            let at = || self.spot(cpu, release.function, operands);
             if self.owners.freed(frame, at, &self.frames) {
                 self.tables.forget(frame, &self.frames);
             }

@@ -1,5 +1,5 @@
 //! The series' guards under `ceasefire sanitize`, which leaves out what lazy unmap does on purpose, and follows the pages
-//! that are freed: many are filled by a device then, which the plugin does not see.
+//! that lose their slots or are freed: many are filled by a device then, which the plugin does not see.
 
 use std::process::Command;
 
@@ -18,7 +18,8 @@ pub(super) fn run(
     seconds: u32,
 ) -> Result<Option<String>, Failure> {
     failure::run(&mut workspace.cargo("build --quiet --release --package ceasefire-cli"))?;
-    let parameters = "nokaslr trace_event=kmem:mm_page_free".to_owned();
+    let parameters =
+        "nokaslr trace_event=kmem:mm_page_free,filemap:mm_filemap_delete_from_page_cache".to_owned();
     let boot = Boot { parameters, ..Boot::new(DEBUG, &format!("guards {seconds} {guard}")) };
     let qemu = guest.command(emulator.unwatched("x86_64"), &boot)?;
     let mut sanitize = Command::new(workspace.target.join("release/ceasefire"));
