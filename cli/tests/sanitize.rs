@@ -133,10 +133,10 @@ fn the_functions_that_free_frames_are_followed() {
         (out, fs::read_to_string(emulator.path("arguments")).expect("it ran"))
     };
     let (out, arguments) = run(name, CLEAN);
-    assert!(arguments.contains(",release=ffffffff81000100:1:40::o2:ffffea0000000000:"), "{arguments}");
+    assert!(arguments.contains(",free=ffffffff81000100:1:40::o2:ffffea0000000000:"), "{arguments}");
     assert!(out.contains("was not seen: boot Linux with trace_event=kmem:mm_page_free.\n"), "{out}");
     let (out, arguments) = run("other", CLEAN);
-    assert!(!arguments.contains("release="), "{arguments}");
+    assert!(!arguments.contains("free="), "{arguments}");
     assert!(out.contains(&format!("was not seen: --kernel has no function {name}.\n")), "{out}");
     let freed = |counts: &str| run(name, &CLEAN.replace("\"unread\"", &format!("{counts},\"unread\""))).0;
     let out = freed("\"freed\":7");

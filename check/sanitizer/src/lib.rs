@@ -3,7 +3,7 @@
 //! Each CPU has a TLB without limit (`tlb`): what it used may be cached until one of its instructions drops it. `watch`
 //! compares each access with that TLB and with the page tables as they are. `arch` knows instructions and page tables of
 //! the architectures, `tables` the changes of page tables, `walks` the tables that a CPU may have cached, `frames` which
-//! frames they are, `owners` which frames were given away, `release` the functions that free them, `ram` the guest's memory, `stack` where a CPU was, `windows` how
+//! frames they are, `owners` which frames were given away, `free` the functions that free them, `ram` the guest's memory, `stack` where a CPU was, `windows` how
 //! late flushes came. `recent` bounds what is remembered. `find` is the report, `hexadecimal` how it has
 //! addresses, `reader` reads it, and `emulator` is the QEMU that fits. The folder `plugin` has the plugin that QEMU loads.
 
@@ -11,12 +11,12 @@ pub mod arch;
 pub mod emulator;
 pub mod find;
 mod frames;
+pub mod free;
 mod hexadecimal;
 mod owners;
 mod ram;
 pub mod reader;
 mod recent;
-pub mod release;
 mod stack;
 mod tables;
 mod tlb;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
 use ceasefire_sanitizer::emulator::{version_in, FIRST};
-use ceasefire_sanitizer::release::Release;
+use ceasefire_sanitizer::free::Free;
 use rustix::io::{fcntl_setfd, FdFlags};
 use rustix::process::{kill_process, Pid, Signal};
 
@@ -80,8 +80,8 @@ impl<'a> Emulator<'a> {
         Ok(())
     }
 
-    /// Starts it. `code` is the first and the last address of the kernel's functions; `releases` are those that free frames.
-    pub(super) fn start(&self, code: Option<(u64, u64)>, releases: &[Release]) -> Result<Running, Failure> {
+    /// Starts it. `code` is the first and the last address of the kernel's functions; `frees` are those that free frames.
+    pub(super) fn start(&self, code: Option<(u64, u64)>, frees: &[Free]) -> Result<Running, Failure> {
         let (report, writer) = io::pipe().map_err(|error| Failure::writing("the report", &error))?;
         // The plugin opens the pipe by the path of this descriptor, which the emulator therefore needs.
         fcntl_setfd(&writer, FdFlags::empty())
@@ -92,8 +92,8 @@ impl<'a> Emulator<'a> {
             // The last function has an end, which no symbol tells.
             plugin.push(format!(",code={first:x}+{:x}", (last - first).saturating_add(FUNCTION)));
         }
-        for release in releases {
-            plugin.push(format!(",release={release}"));
+        for free in frees {
+            plugin.push(format!(",free={free}"));
         }
         let mut command = Command::new(self.program);
         command.arg("-plugin").arg(plugin).args(self.arguments);

@@ -1,12 +1,12 @@
 //! `ceasefire sanitize`: the flushes that a kernel forgot, found by a plugin in the emulator that runs it.
 //!
 //! `emulator` checks and runs QEMU, and `symbols` names addresses. `rules` reads what is known of a kernel: `suppress` is what
-//! it does on purpose, which `judged` leaves out, and `freeing` the functions that free frames. `events` puts a find in words and in order, and `text` is what the terminal shows. The page is
+//! it does on purpose, which `judged` leaves out, and `free` the functions that free frames. `events` puts a find in words and in order, and `text` is what the terminal shows. The page is
 //! in `html`.
 
 mod emulator;
 pub(crate) mod events;
-mod freeing;
+mod free;
 mod judged;
 mod rules;
 mod suppress;
@@ -68,8 +68,8 @@ pub(crate) fn run(arguments: &SanitizeArguments) -> Done {
     } else {
         let emulator = Emulator::find(command, plugin.as_deref())?;
         let mut keep = Keep::open(output.as_deref())?;
-        let releases: Vec<_> = rules.free.iter().flat_map(|free| free.releases(&symbols)).collect();
-        let running = emulator.start(symbols.ends(), &releases)?;
+        let frees: Vec<_> = rules.free.iter().flat_map(|free| free.frees(&symbols)).collect();
+        let running = emulator.start(symbols.ends(), &frees)?;
         let reading = watch(&running.report, &mut keep, |find| rule_for(find).is_none());
         let wrong = |error| Failure::Input(format!("{}: {error}", emulator.name()));
         let status = running.end().map_err(wrong)?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use ceasefire_linux::kernel::symbols::Symbols;
 use serde::Deserialize;
 
-use super::freeing::Freeing;
+use super::free::FreeRule;
 use super::suppress::{without_part, Rule};
 use super::symbols::fits;
 use crate::args::Preset;
@@ -19,7 +19,7 @@ pub(super) struct Rules {
     #[serde(default)]
     pub(super) suppress: Vec<Rule>,
     #[serde(default)]
-    pub(super) free: Vec<Freeing>,
+    pub(super) free: Vec<FreeRule>,
 }
 
 /// Reads the rules of the presets and files. Says which names of a file's rules no function has: they do nothing.
@@ -44,7 +44,7 @@ pub(super) fn read(
         let is_there = |name: &str| {
             symbols.names().any(|function| fits(name, function) || fits(name, without_part(function)))
         };
-        for name in suppressed.chain(own.free.iter().map(Freeing::function)).filter(|name| !is_there(name)) {
+        for name in suppressed.chain(own.free.iter().map(FreeRule::function)).filter(|name| !is_there(name)) {
             complain(&format!("{}: --kernel has no function {name}", path.display()));
         }
         add(own);
@@ -62,7 +62,7 @@ pub(super) fn parse(text: &str) -> Result<Rules, String> {
     if let Some(rule) = rules.suppress.iter().find(is_broad) {
         return Err(format!("the rule \"{}\" names no function: changed, used or given must", rule.reason));
     }
-    rules.free.iter().try_for_each(Freeing::check)?;
+    rules.free.iter().try_for_each(FreeRule::check)?;
     Ok(rules)
 }
 

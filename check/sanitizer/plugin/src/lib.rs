@@ -17,7 +17,7 @@ use ceasefire_sanitizer::arch::riscv64::Riscv64;
 use ceasefire_sanitizer::arch::x86::X86;
 use ceasefire_sanitizer::arch::{Arch, Operands};
 use ceasefire_sanitizer::find::Report;
-use ceasefire_sanitizer::release::{NoRelease, Release};
+use ceasefire_sanitizer::free::{Free, NoFree};
 use ceasefire_sanitizer::watch::{self, Accessed, Code, Cpu, Watch};
 
 use self::qemu::{Access, Block, Callbacks, Handle, Id, Info};
@@ -72,10 +72,10 @@ fn in_callback_of<A: Emulated>(cpu: c_uint) -> Option<(&'static Watch, &'static 
 static REGISTERS: OnceLock<Vec<Option<Handle>>> = OnceLock::new();
 
 /// The functions that free frames.
-static RELEASES: OnceLock<Vec<Release>> = OnceLock::new();
+static FREES: OnceLock<Vec<Free>> = OnceLock::new();
 
 /// Loads the plugin. Its arguments are `out=FILE`, the report; `code=FIRST+BYTES`, the kernel's code, both in hexadecimal
-/// digits, without which no callers are reported; and `release=`, a [`Release`], as often as there is one.
+/// digits, without which no callers are reported; and `free=`, a [`Free`], as often as there is one.
 ///
 /// # Safety
 /// QEMU calls it, with what its interface promises.
@@ -102,23 +102,23 @@ pub unsafe extern "C" fn qemu_plugin_install(
 }
 
 fn install(id: Id, info: &Info, arguments: Vec<String>) -> Result<(), String> {
-    let (mut out, mut code, mut releases) = (None, Code::default(), Vec::new());
+    let (mut out, mut code, mut frees) = (None, Code::default(), Vec::new());
     for argument in arguments {
         match argument.split_once('=') {
             Some(("out", path)) => out = Some(PathBuf::from(path)),
             Some(("code", range)) => {
                 code = code_in(range).ok_or_else(|| format!("{argument}: it must be code=FIRST+BYTES"))?;
             }
-            Some(("release", text)) => {
-                releases.push(text.parse().map_err(|NoRelease| format!("{argument}: it is no release"))?);
+            Some(("free", text)) => {
+                frees.push(text.parse().map_err(|NoFree| format!("{argument}: it is no free"))?);
             }
-            _ => return Err(format!("{argument}: the plugin knows out=FILE, code=FIRST+BYTES and release=")),
+            _ => return Err(format!("{argument}: the plugin knows out=FILE, code=FIRST+BYTES and free=")),
         }
     }
     let out = out.ok_or("the plugin needs out=FILE")?;
     let cpus = info.cpus().ok_or("QEMU must run a machine (qemu-system-...), not a program")?;
     // QEMU loads the plugin once.
-    let _ = RELEASES.set(releases);
+    let _ = FREES.set(frees);
     let report = Report::create(&out).map_err(|error| format!("{}: {error}", out.display()))?;
     let target = info.target();
     match target {
@@ -216,9 +216,9 @@ extern "C" fn on_block<A: Emulated>(_: Id, block: *mut Block) {
         let mut bytes = [0; 16];
         let address = instruction.address();
         // A block begins where a call leads.
-        let releases = RELEASES.get().filter(|_| number == 0).into_iter().flatten();
-        for release in releases.filter(|release| release.function == address) {
-            instruction.before(on_release::<A>, std::ptr::from_ref(release).cast_mut().cast());
+        let frees = FREES.get().filter(|_| number == 0).into_iter().flatten();
+        for free in frees.filter(|free| free.function == address) {
+            instruction.before(on_free::<A>, std::ptr::from_ref(free).cast_mut().cast());
         }
         if let Some(what) = A::decode(instruction.bytes(&mut bytes)) {
             // It is kept: QEMU may translate the block again while a CPU still runs it. There are few in a kernel.
@@ -254,11 +254,11 @@ extern "C" fn on_special<A: Emulated>(cpu: c_uint, special: *mut c_void) {
     }
 }
 
-extern "C" fn on_release<A: Emulated>(cpu: c_uint, release: *mut c_void) {
+extern "C" fn on_free<A: Emulated>(cpu: c_uint, free: *mut c_void) {
     // SAFETY: `on_block` made the pointer of a reference that lasts for ever.
-    let release = unsafe { &*release.cast::<Release>() };
+    let free = unsafe { &*free.cast::<Free>() };
     if let Some((watch, cpu)) = in_callback_of::<A>(cpu) {
-        watch.release(cpu, release, &Registers);
+        watch.frees(cpu, free, &Registers);
     }
 }
 

@@ -6,9 +6,9 @@ use super::cpu::Cpu;
 use super::{Access, Accessed, Watch};
 use crate::arch::{Arch, Operands, PAGE};
 use crate::find::is_of_kernel;
+use crate::free::Free;
 use crate::lock;
 use crate::owners::Owners;
-use crate::release::Release;
 use crate::tables::Change;
 
 /// The threads that are remembered.
@@ -53,18 +53,18 @@ impl Watch {
     }
 
     /// A CPU calls a function that frees frames.
-    pub fn release<A: Arch>(&self, cpu: &Cpu<A>, release: &Release, operands: &dyn Operands) {
+    pub fn frees<A: Arch>(&self, cpu: &Cpu<A>, free: &Free, operands: &dyn Operands) {
         if !self.ram.is_found() {
             return;
         }
         let is_memory = |frame: u64| self.ram.load(frame << PAGE).is_some();
-        let Some(frames) = release.frames::<A>(operands, is_memory) else {
-            self.released.unknown.fetch_add(1, Ordering::Relaxed);
+        let Some(frames) = free.frames::<A>(operands, is_memory) else {
+            self.freed.unknown.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        self.released.frames.fetch_add(frames.end - frames.start, Ordering::Relaxed);
+        self.freed.frames.fetch_add(frames.end - frames.start, Ordering::Relaxed);
         for frame in frames {
-            let at = || self.spot(cpu, release.function, operands);
+            let at = || self.spot(cpu, free.function, operands);
             if self.owners.freed(frame, at, &self.frames) {
                 self.tables.forget(frame, &self.frames);
             }

@@ -99,7 +99,7 @@ pub struct Watch {
     all: AtomicU64,
     code: Code,
     windows: Windows,
-    released: Counts,
+    freed: Counts,
     report: Mutex<Report>,
     /// The time in nanoseconds since the beginning.
     clock: Clock,
@@ -132,7 +132,7 @@ impl Watch {
             all: AtomicU64::new(0),
             code,
             windows: Windows::default(),
-            released: Counts::default(),
+            freed: Counts::default(),
             report: Mutex::new(report),
             clock,
         }
@@ -240,8 +240,8 @@ impl Watch {
         let mut seen = Summary {
             tables: self.tables.len(),
             windows: self.windows.longest(),
-            freed: of(&self.released.frames),
-            unknown: of(&self.released.unknown),
+            freed: of(&self.freed.frames),
+            unknown: of(&self.freed.unknown),
             ..Summary::default()
         };
         for counts in &self.shared {

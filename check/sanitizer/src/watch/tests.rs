@@ -7,7 +7,7 @@ use crate::arch::aarch64::Aarch64;
 use crate::arch::x86::{Instruction, X86};
 use crate::arch::{Rights, Translation};
 use crate::find::{Find, Kind};
-use crate::release::{Count, Release};
+use crate::free::{Count, Free};
 use crate::tlb::Cached;
 
 /// The guest's memory: 16 MiB from address 0.
@@ -165,8 +165,8 @@ impl Guest {
     /// CPU 0 frees 2^`order` frames, by a function that is known.
     fn frees(&self, first: u64, order: u64) {
         let (bases, count) = (vec![0], Some(Count::Order(1)));
-        let release = Release { function: CODE, argument: 0, field: None, bases, bytes: 1 << PAGE, count };
-        self.watch.release(&self.cpus[0], &release, &Arguments([first << PAGE, order]));
+        let free = Free { function: CODE, argument: 0, field: None, bases, bytes: 1 << PAGE, count };
+        self.watch.frees(&self.cpus[0], &free, &Arguments([first << PAGE, order]));
     }
 
     /// Sets a word without anybody's knowledge.

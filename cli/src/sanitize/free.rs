@@ -2,7 +2,7 @@
 
 use ceasefire_linux::kernel::symbols::Symbols;
 use ceasefire_sanitizer::arch::ARGUMENTS;
-use ceasefire_sanitizer::release::{Count, Release};
+use ceasefire_sanitizer::free::{Count, Free};
 use serde::Deserialize;
 
 use super::symbols::fits;
@@ -10,7 +10,7 @@ use super::symbols::fits;
 /// A function that frees frames, and how its arguments name them. Arguments are counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Freeing {
+pub(crate) struct FreeRule {
     /// Its name. `*` stands for any letters.
     function: String,
     /// The argument with a word that stands for the first frame, or with the address of what has it.
@@ -44,7 +44,7 @@ impl TryFrom<String> for Word {
     }
 }
 
-impl Freeing {
+impl FreeRule {
     pub(super) fn function(&self) -> &String {
         &self.function
     }
@@ -69,16 +69,16 @@ impl Freeing {
     pub(super) fn unseen(&self, symbols: &Symbols) -> String {
         let name = &self.function;
         match &self.needs {
-            _ if self.releases(symbols).next().is_none() => format!("--kernel has no function {name}"),
+            _ if self.frees(symbols).next().is_none() => format!("--kernel has no function {name}"),
             Some(needs) => needs.clone(),
             None => format!("{name} was not called"),
         }
     }
 
     /// The functions of a kernel that have its name.
-    pub(super) fn releases<'a>(&'a self, symbols: &'a Symbols) -> impl Iterator<Item = Release> + 'a {
+    pub(super) fn frees<'a>(&'a self, symbols: &'a Symbols) -> impl Iterator<Item = Free> + 'a {
         let functions = symbols.functions().filter(|(_, name)| fits(&self.function, name));
-        functions.map(|(function, _)| Release {
+        functions.map(|(function, _)| Free {
             function,
             argument: self.argument - 1,
             field: self.field,
@@ -103,8 +103,8 @@ mod tests {
             "[[free]]\nfunction = \"page_free*\"\nargument = 2\nbase = [\"0xffffea0000000000\"]\nbytes = 64\norder = 3\n",
         );
         let symbols = Symbols::of([(16, "page_free"), (32, "page_free.cold"), (48, "other")].into_iter());
-        let releases: Vec<_> = rules.expect("a rule").free[0].releases(&symbols).collect();
-        let expected = |function| Release {
+        let frees: Vec<_> = rules.expect("a rule").free[0].frees(&symbols).collect();
+        let expected = |function| Free {
             function,
             argument: 1,
             field: None,
@@ -112,7 +112,7 @@ mod tests {
             bytes: 64,
             count: Some(Count::Order(2)),
         };
-        assert_eq!(releases, [16, 32].map(expected));
+        assert_eq!(frees, [16, 32].map(expected));
     }
 
     #[test]

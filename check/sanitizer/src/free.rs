@@ -11,7 +11,7 @@ use crate::arch::{Arch, Operands, ARGUMENTS, PAGE};
 /// A word stands for the first frame: for frame `n` it is a base and `n` times a number of bytes. A physical address, an
 /// address where the kernel has all memory, and that of a record that each frame has in an array are such words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Release {
+pub struct Free {
     /// Its address.
     pub function: u64,
     /// The argument that is the word, or points to what has it.
@@ -38,7 +38,7 @@ pub enum Count {
 /// The power of two of the most frames that are freed at once: more of them are no order, but something else.
 const MOST: u64 = 20;
 
-impl Release {
+impl Free {
     /// The frames that a call frees. `None`: what stands for them leads nowhere.
     pub(crate) fn frames<A: Arch>(
         &self,
@@ -64,7 +64,7 @@ impl Release {
 }
 
 /// As an argument of the plugin: no comma, which QEMU has between arguments.
-impl fmt::Display for Release {
+impl fmt::Display for Free {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { function, argument, field, bases, bytes, count } = self;
         write!(f, "{function:x}:{argument:x}:{bytes:x}:")?;
@@ -80,33 +80,33 @@ impl fmt::Display for Release {
     }
 }
 
-/// The text is no release.
+/// The text is no free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoRelease;
+pub struct NoFree;
 
-impl FromStr for Release {
-    type Err = NoRelease;
+impl FromStr for Free {
+    type Err = NoFree;
 
-    fn from_str(text: &str) -> Result<Self, NoRelease> {
-        let number = |digits: &str| u64::from_str_radix(digits, 16).map_err(|_| NoRelease);
+    fn from_str(text: &str) -> Result<Self, NoFree> {
+        let number = |digits: &str| u64::from_str_radix(digits, 16).map_err(|_| NoFree);
         let argument = |digits: &str| {
             let argument = number(digits)? as usize;
-            (argument < ARGUMENTS).then_some(argument).ok_or(NoRelease)
+            (argument < ARGUMENTS).then_some(argument).ok_or(NoFree)
         };
         let words: Vec<&str> = text.split(':').collect();
-        let [function, own, bytes, field, count, bases @ ..] = &words[..] else { return Err(NoRelease) };
+        let [function, own, bytes, field, count, bases @ ..] = &words[..] else { return Err(NoFree) };
         let count = match count.split_at_checked(1) {
             None => None,
             Some(("o", digits)) => Some(Count::Order(argument(digits)?)),
             Some(("b", digits)) => Some(Count::Bytes(argument(digits)?)),
-            Some(_) => return Err(NoRelease),
+            Some(_) => return Err(NoFree),
         };
         Ok(Self {
             function: number(function)?,
             argument: argument(own)?,
             field: (!field.is_empty()).then(|| number(field)).transpose()?,
             bases: bases.iter().map(|base| number(base)).collect::<Result<_, _>>()?,
-            bytes: Some(number(bytes)?).filter(|&bytes| bytes != 0).ok_or(NoRelease)?,
+            bytes: Some(number(bytes)?).filter(|&bytes| bytes != 0).ok_or(NoFree)?,
             count,
         })
     }
@@ -137,41 +137,40 @@ mod tests {
         }
     }
 
-    fn page() -> Release {
-        Release { function: 0, argument: 0, field: None, bases: vec![0], bytes: 4096, count: None }
+    fn page() -> Free {
+        Free { function: 0, argument: 0, field: None, bases: vec![0], bytes: 4096, count: None }
     }
 
     #[test]
     fn arguments_name_frames() {
         let records = vec![0xffd4_0000_0000_0000, 0xffff_ea00_0000_0000];
-        let record =
-            Release { argument: 1, bytes: 64, bases: records, count: Some(Count::Order(2)), ..page() };
-        for (release, arguments, expected) in [
+        let record = Free { argument: 1, bytes: 64, bases: records, count: Some(Count::Order(2)), ..page() };
+        for (free, arguments, expected) in [
             (page(), [0x5000, 0, 0], Some(5..6)),
             (page(), [0x20_0000, 0, 0], None),
-            (Release { count: Some(Count::Bytes(1)), ..page() }, [0x5000, 0x1801, 0], Some(5..7)),
-            (Release { field: Some(0xfff), ..page() }, [0x7000, 0, 0], Some(8..9)),
+            (Free { count: Some(Count::Bytes(1)), ..page() }, [0x5000, 0x1801, 0], Some(5..7)),
+            (Free { field: Some(0xfff), ..page() }, [0x7000, 0, 0], Some(8..9)),
             (record.clone(), [0, 0xffff_ea00_0000_0100, 2], Some(4..8)),
             (record.clone(), [0, 0xffd4_0000_0000_0100, 1 << 32], Some(4..5)),
             (record.clone(), [0, 0xffff_ea00_0000_0100, 21], None),
             (record, [0, 0x100, 0], None),
         ] {
-            let frames = release.frames::<X86>(&Arguments(arguments), |frame| frame < 0x100);
-            assert_eq!(frames, expected, "{release:?} {arguments:x?}");
+            let frames = free.frames::<X86>(&Arguments(arguments), |frame| frame < 0x100);
+            assert_eq!(frames, expected, "{free:?} {arguments:x?}");
         }
     }
 
     #[test]
-    fn what_is_no_release_is_refused() {
+    fn what_is_no_free_is_refused() {
         for text in ["", "1:2:3", "1:6:3::", "1:0:0::", "1:0:40::x2", "1:0:40::o", "1:0:40:q:", "1:0:40:::z"]
         {
-            assert_eq!(text.parse::<Release>(), Err(NoRelease), "{text}");
+            assert_eq!(text.parse::<Free>(), Err(NoFree), "{text}");
         }
     }
 
     proptest! {
         #[test]
-        fn a_release_is_read_as_it_was_written(
+        fn a_free_is_read_as_it_was_written(
             function: u64,
             argument in 0..ARGUMENTS,
             field: Option<u64>,
@@ -182,8 +181,8 @@ mod tests {
                 (0..ARGUMENTS).prop_map(Count::Bytes),
             ]),
         ) {
-            let release = Release { function, argument, field, bases, bytes, count };
-            prop_assert_eq!(release.to_string().parse(), Ok(release));
+            let free = Free { function, argument, field, bases, bytes, count };
+            prop_assert_eq!(free.to_string().parse(), Ok(free));
         }
     }
 }
