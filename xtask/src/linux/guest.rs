@@ -18,10 +18,11 @@ const DISKS: [(&str, u64); 3] =
     [("pages.disk", 2 << 30), ("files.disk", 256 << 20), ("swap.disk", 256 << 20)];
 
 /// The programs in C, each with its source below `ports/linux`.
-const PROGRAMS: [(&str, &str); 3] = [
+const PROGRAMS: [(&str, &str); 4] = [
     ("lazy_unmap", "selftest/lazy_unmap.c"),
     ("bug_loads", "bugs/loads.c"),
     ("owed_flush", "finds/owed_flush.c"),
+    ("lost_write", "finds/lost_write.c"),
 ];
 
 /// So often a guest is booted that does not come to its command.
