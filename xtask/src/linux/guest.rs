@@ -26,7 +26,7 @@ const PROGRAMS: [(&str, &str); 4] = [
 ];
 
 /// So often a guest is booted that does not come to its command.
-const BOOTS: u32 = 5;
+pub(super) const BOOTS: u32 = 5;
 
 /// The line after which the output of the command begins, and the one that ends it.
 pub(super) const BEGINS: &str = "---- begins";
@@ -139,18 +139,26 @@ impl<'a> Guest<'a> {
 
 /// What the guest prints. One that stops early because of a mistake of QEMU is booted again.
 ///
-/// QEMU 7.2 may run an instruction that another processor has replaced. Linux replaces branches while it boots, behind a
+/// QEMU may run an instruction that another processor has replaced. Linux replaces branches while it boots, behind a
 /// breakpoint, and does not know the breakpoint any more.
 fn begun(qemu: &mut Command) -> Result<String, Failure> {
-    let mut boots = 1;
-    loop {
-        let text = String::from_utf8_lossy(&failure::output(qemu)?.stdout).replace('\r', "");
-        if text.contains(BEGINS) || !text.contains("Oops: int3") || boots == BOOTS {
-            return Ok(text);
+    let mut text = String::new();
+    for _ in 0..BOOTS {
+        text = String::from_utf8_lossy(&failure::output(qemu)?.stdout).replace('\r', "");
+        if !must_boot_again(&text) {
+            break;
         }
-        boots += 1;
+    }
+    Ok(text)
+}
+
+/// Whether a guest that printed this has to boot again, since it stopped at a branch that its kernel was patching. Says so.
+pub(super) fn must_boot_again(text: &str) -> bool {
+    let must = text.contains("Oops: int3") && !text.contains(BEGINS);
+    if must {
         println!("the guest stopped at a branch that its kernel was patching, and boots again");
     }
+    must
 }
 
 /// Fails unless the command that printed this ended well.
