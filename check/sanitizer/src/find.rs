@@ -24,8 +24,10 @@ pub enum Kind {
     /// and the change was over: the thread that made it was back in its program, or more than a second had passed.
     LateUse,
     /// A CPU used a frame through a translation that the page tables had lost, and the frame had been given away: freed, or
-    /// overwritten whole. Or it was in the program that could use a freed one.
+    /// overwritten whole.
     Reuse,
+    /// The same, but the frame was freed and no use was seen: the CPU was in the program that could use it, until it flushed.
+    Held,
     /// A CPU could still walk a page table that was no longer linked, and the table had been given away.
     TableReuse,
 }
@@ -38,6 +40,7 @@ impl Kind {
             Self::Incoherence => "incoherence",
             Self::LateUse => "late use",
             Self::Reuse => "reuse",
+            Self::Held => "held frame",
             Self::TableReuse => "table reuse",
         }
     }
@@ -94,9 +97,6 @@ pub struct Find {
     /// The CPU has faulted for the address instead of using it, which a processor with a larger TLB would not have done.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub faulted: bool,
-    /// The CPU did not use it, but could have, until this flush: for a reuse.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unused: bool,
     /// The frame that the CPU used, in units of 4 KiB.
     #[serde(with = "hexadecimal")]
     pub frame: u64,
@@ -127,7 +127,6 @@ impl Find {
             store: false,
             fetch: false,
             faulted: false,
-            unused: false,
             frame,
             other: frame,
             cached,

@@ -19,7 +19,7 @@ pub(crate) fn rule(kind: Kind) -> &'static str {
         Kind::StaleUse => "R7",
         Kind::Incoherence => "R6",
         Kind::LateUse => "R3",
-        Kind::Reuse => "R1",
+        Kind::Reuse | Kind::Held => "R1",
         Kind::TableReuse => "R2",
     }
 }
@@ -34,17 +34,17 @@ pub(crate) fn told(find: &Find) -> String {
         _ if find.fetch => "fetched an instruction from",
         _ => "loaded from",
     };
-    if find.unused {
-        return format!(
-            "CPU {cpu} could use frame {frame:#x} for {address:#x} until it flushed, although its page tables had lost \
-             that, and the frame had been given away"
-        );
-    }
     let why = match find.kind {
         Kind::TableReuse => {
             return format!(
                 "CPU {cpu} could walk the page table in frame {frame:#x} for {address:#x} until it flushed, \
                  although that was no longer linked and had been given away"
+            )
+        }
+        Kind::Held => {
+            return format!(
+                "CPU {cpu} could use frame {frame:#x} for {address:#x} until it flushed, although its page tables had \
+                 lost that, and the frame had been given away"
             )
         }
         Kind::StaleUse => {
@@ -77,7 +77,7 @@ pub(crate) fn events(find: &Find) -> Vec<Event<'_>> {
     events.extend(find.written.as_ref().map(|place| event("new one written", place)));
     events.extend(find.given.as_ref().map(|place| event("given away", place)));
     events.extend(find.dropped.as_ref().map(|place| event("last flush of any", place)));
-    let used = match (is_table || find.unused, find.faulted) {
+    let used = match (is_table || find.kind == Kind::Held, find.faulted) {
         (true, _) => "flushed",
         (_, true) => "faulted",
         _ => "used",
@@ -114,9 +114,9 @@ mod tests {
             ("used", "+0.000"),
         ];
         assert_eq!(all, expected.map(|(what, time)| (what, time.to_owned())));
-        let unused = Find { unused: true, ..find.clone() };
-        let text = told(&unused);
+        let held = Find { kind: Kind::Held, ..find.clone() };
+        let text = told(&held);
         assert!(text.starts_with("CPU 0 could use frame 0x1 for 0x0 until it flushed, "), "{text}");
-        assert_eq!(super::events(&unused).last().map(|event| event.what), Some("flushed"));
+        assert_eq!(super::events(&held).last().map(|event| event.what), Some("flushed"));
     }
 }

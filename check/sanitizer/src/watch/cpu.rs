@@ -50,6 +50,17 @@ pub(super) struct Begun {
     pub(super) others: bool,
 }
 
+/// How a CPU translates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// As its registers tell.
+    Told,
+    /// Not at all, in a mode that no register tells.
+    Untranslated,
+    /// Perhaps otherwise: its last fetch had no frame that was known.
+    Unknown,
+}
+
 /// What is known of a CPU. It is touched by that CPU's own callbacks alone.
 #[derive(Debug)]
 pub struct Cpu<A> {
@@ -70,10 +81,7 @@ pub struct Cpu<A> {
     pub(super) begun: Vec<Begun>,
     /// The threads that have changed entries here and were not seen in their programs since.
     pub(super) changers: Vec<u64>,
-    /// It translates nothing now, in a mode that no register tells.
-    pub(super) is_untranslated: bool,
-    /// It may be in a mode that its registers do not tell: its last fetch had no frame that was known.
-    pub(super) is_elsewhere: bool,
+    pub(super) mode: Mode,
     /// Its last access was of a program.
     pub(super) in_program: bool,
     /// Pages of uses that would be finds, if they were not made before the other frame was written.
@@ -98,8 +106,7 @@ impl<A: Arch> Cpu<A> {
             dropped: None,
             begun: Vec::new(),
             changers: Vec::new(),
-            is_untranslated: false,
-            is_elsewhere: false,
+            mode: Mode::Told,
             in_program: false,
             suspects: [u64::MAX; SUSPECTS],
             next_suspect: 0,

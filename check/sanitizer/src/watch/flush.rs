@@ -209,8 +209,8 @@ impl Watch {
             given.is_freed && given.at.time > change.at.time && given.at.time < ran.min(spot.time)
         };
         let Some(given) = self.owners.given(cached.frame).filter(is_found) else { return };
-        let find = self.find_at(cpu, spot, address, Kind::Reuse, self.held(cached));
-        self.found(Find { unused: true, given: Some(self.place(cpu, &given.at)), ..find });
+        let find = self.find_at(cpu, spot, address, Kind::Held, self.held(cached));
+        self.found(Find { given: Some(self.place(cpu, &given.at)), ..find });
     }
 
     /// A CPU has faulted for an address that it may have cached. A processor with a larger TLB would have used that.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::cpu::{count, Cpu, Quick};
+use super::cpu::{count, Cpu, Mode, Quick};
 use super::{Access, Accessed, Watch};
 use crate::arch::{Arch, Rights, Translation, Walk, PAGE};
 use crate::find::{is_of_kernel, Changed, Find, Kind, Place};
@@ -88,14 +88,14 @@ impl Watch {
             word: self.frames.made(frame),
             store: true,
             is_of_kernel: is_of_kernel(what.by),
-            is_untranslated: cpu.is_untranslated,
+            is_untranslated: cpu.mode == Mode::Untranslated,
             table: self.frames.made(table),
             version,
             own: cpu.own,
             all,
         };
         if A::UNTRANSLATED && frame == page {
-            if cpu.is_untranslated {
+            if cpu.mode == Mode::Untranslated {
                 *cpu.quick(page) = quick;
             }
             return Some(frame);

@@ -15,7 +15,7 @@ use foldhash::HashMap;
 
 use self::changes::{Busy, THREADS};
 pub use self::cpu::Cpu;
-use self::cpu::{count, Going, Quick, Shared};
+use self::cpu::{count, Going, Mode, Quick, Shared};
 use crate::arch::{Arch, Operands, PAGE};
 use crate::find::{is_of_kernel, Line, Report, Summary};
 use crate::frames::{Frames, Word};
@@ -150,14 +150,14 @@ impl Watch {
         if shared.has_mail.load(Ordering::Acquire) {
             self.read_mail(cpu);
         }
-        let in_program = !is_of_kernel(what.by) && !cpu.is_untranslated;
+        let in_program = !is_of_kernel(what.by) && cpu.mode != Mode::Untranslated;
         let was_in_program = std::mem::replace(&mut cpu.in_program, in_program);
         if in_program != was_in_program {
             self.crosses(cpu, access);
         }
         // The emulator has used the frame that it had for the same entry, unless it translates otherwise now. To ask it
         // takes as long as all else here.
-        let is_asked = what.fetch || cpu.is_elsewhere || cpu.is_untranslated;
+        let is_asked = what.fetch || cpu.mode != Mode::Told;
         let is_same =
             |frame: u64| !is_asked || access.physical().is_some_and(|physical| physical >> PAGE == frame);
         let (frame, matters) = match self.quick(cpu, &what) {
@@ -179,7 +179,7 @@ impl Watch {
     #[inline]
     fn quick<'a, A: Arch>(&self, cpu: &'a mut Cpu<A>, what: &Accessed) -> Option<&'a Quick> {
         let page = what.address >> PAGE;
-        let (own, is_untranslated) = (cpu.own, cpu.is_untranslated);
+        let (own, is_untranslated) = (cpu.own, cpu.mode == Mode::Untranslated);
         let quick = &*cpu.quick(page);
         let is_quick = quick.page == page
             && (quick.store || !what.store)
@@ -208,14 +208,17 @@ impl Watch {
         physical: u64,
         operands: impl Operands + Copy,
     ) {
-        cpu.is_untranslated = A::UNTRANSLATED && physical == address;
+        let is_untranslated = A::UNTRANSLATED && physical == address;
+        cpu.mode = if is_untranslated { Mode::Untranslated } else { Mode::Told };
         let of = |address| Accessed { address, by: address, store: false, fetch: true };
         let what = of(address);
         let fits = is_of_kernel(address)
-            || cpu.is_untranslated
+            || is_untranslated
             || self.quick(cpu, &what).is_some_and(|quick| quick.frame == physical >> PAGE);
         let what = if fits { what } else { of(operands.register(A::PC)) };
-        cpu.is_elsewhere = self.access(cpu, what, Fetched(physical, operands)).is_none();
+        if self.access(cpu, what, Fetched(physical, operands)).is_none() && !is_untranslated {
+            cpu.mode = Mode::Unknown;
+        }
     }
 
     /// The guest's memory and registers may have become others, by a snapshot: all that is known of them is forgotten.
