@@ -138,6 +138,19 @@ fn the_functions_that_free_frames_are_followed() {
     let (out, arguments) = run("other", CLEAN);
     assert!(!arguments.contains("free="), "{arguments}");
     assert!(out.contains(&format!("was not seen: --kernel has no function {name}.\n")), "{out}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let [map, rules] = ["map", "rules"].map(|name| folder.path().join(name));
+    let functions =
+        (0..65_u64).map(|number| format!("{:x} t f{number}\n", 0xffff_ffff_8100_0000 + 16 * number));
+    fs::write(&map, functions.collect::<String>()).expect("a file");
+    fs::write(&rules, "[[free]]\nfunction = \"*\"\nargument = 1\nbytes = 64\n").expect("a file");
+    let paths = [&map, &rules].map(|path| path.to_str().expect("UTF-8"));
+    let emulator = Emulator::new(NEW, &[BEGUN, CLEAN, "\n"], 0);
+    let (code, _, error) = texts(&emulator.run(&["--kernel", paths[0], "--suppress", paths[1]]));
+    assert!(
+        code == Some(2) && error.contains(": * names 65 functions, of which at most 64 may be"),
+        "{error}"
+    );
     let freed = |counts: &str| run(name, &CLEAN.replace("\"unread\"", &format!("{counts},\"unread\""))).0;
     let out = freed("\"freed\":7");
     assert!(out.contains("\n7 frames were freed.\n"), "{out}");

@@ -57,7 +57,7 @@ impl Free {
             Some(Count::Order(number)) => {
                 1 << Some(argument(number) & u64::from(u32::MAX)).filter(|&order| order <= MOST)?
             }
-            Some(Count::Bytes(number)) => argument(number).div_ceil(1 << PAGE),
+            Some(Count::Bytes(number)) => argument(number) >> PAGE,
         };
         (frames <= 1 << MOST).then(|| first..first + frames)
     }
@@ -148,7 +148,7 @@ mod tests {
         for (free, arguments, expected) in [
             (page(), [0x5000, 0, 0], Some(5..6)),
             (page(), [0x20_0000, 0, 0], None),
-            (Free { count: Some(Count::Bytes(1)), ..page() }, [0x5000, 0x1801, 0], Some(5..7)),
+            (Free { count: Some(Count::Bytes(1)), ..page() }, [0x5000, 0x2801, 0], Some(5..7)),
             (Free { field: Some(0xfff), ..page() }, [0x7000, 0, 0], Some(8..9)),
             (record.clone(), [0, 0xffff_ea00_0000_0100, 2], Some(4..8)),
             (record.clone(), [0, 0xffd4_0000_0000_0100, 1 << 32], Some(4..5)),

@@ -39,10 +39,14 @@ impl TryFrom<String> for Word {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let digits = text.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        digits.map(Self).ok_or_else(|| format!("{text}: it must be 0x and hexadecimal digits"))
+        let digits = text.strip_prefix("0x").filter(|digits| !digits.starts_with('+'));
+        let word = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        word.map(Self).ok_or_else(|| format!("{text}: it must be 0x and 1 to 16 hexadecimal digits"))
     }
 }
+
+/// The bases that a rule may have: they travel in an argument of QEMU.
+const BASES: usize = 64;
 
 impl FreeRule {
     pub(super) fn function(&self) -> &String {
@@ -60,7 +64,10 @@ impl FreeRule {
             return Err(format!("{function}: bytes must not be 0"));
         }
         if order.is_some() && size.is_some() {
-            return Err(format!("{function}: either order or size"));
+            return Err(format!("{function}: order and size are both given"));
+        }
+        if self.base.len() > BASES {
+            return Err(format!("{function}: {} bases, and at most {BASES} may be", self.base.len()));
         }
         Ok(())
     }
@@ -121,7 +128,7 @@ mod tests {
             ("argument = 0\nbytes = 64", "argument 0 is not among the first 6"),
             ("argument = 1\nbytes = 64\norder = 7", "argument 7"),
             ("argument = 1\nbytes = 0", "bytes must not be 0"),
-            ("argument = 1\nbytes = 1\norder = 1\nsize = 1", "either"),
+            ("argument = 1\nbytes = 1\norder = 1\nsize = 1", "both"),
             ("argument = 1\nbytes = 64\nbase = [\"12\"]", "line 5: 12: it must be 0x"),
             ("argument = 1", "bytes"),
         ] {

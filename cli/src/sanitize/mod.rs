@@ -1,8 +1,8 @@
 //! `ceasefire sanitize`: the flushes that a kernel forgot, found by a plugin in the emulator that runs it.
 //!
-//! `emulator` checks and runs QEMU, and `symbols` names addresses. `rules` reads what is known of a kernel: `suppress` is what
-//! it does on purpose, which `judged` leaves out, and `free` the functions that free frames. `events` puts a find in words and in order, and `text` is what the terminal shows. The page is
-//! in `html`.
+//! `emulator` checks and runs QEMU, and `symbols` names addresses. `rules` reads what is known of a kernel: `suppress` is
+//! what it does on purpose, which `judged` leaves out, and `free` the functions that free frames. `events` puts a find in
+//! words and in order, and `text` is what the terminal shows. The page is in `html`.
 
 mod emulator;
 pub(crate) mod events;
@@ -68,7 +68,9 @@ pub(crate) fn run(arguments: &SanitizeArguments) -> Done {
     } else {
         let emulator = Emulator::find(command, plugin.as_deref())?;
         let mut keep = Keep::open(output.as_deref())?;
-        let frees: Vec<_> = rules.free.iter().flat_map(|free| free.frees(&symbols)).collect();
+        let mut frees: Vec<_> = rules.free.iter().flat_map(|free| free.frees(&symbols)).collect();
+        frees.sort_by_key(|free| free.function);
+        frees.dedup();
         let running = emulator.start(symbols.ends(), &frees)?;
         let reading = watch(&running.report, &mut keep, |find| rule_for(find).is_none());
         let wrong = |error| Failure::Input(format!("{}: {error}", emulator.name()));
@@ -76,7 +78,10 @@ pub(crate) fn run(arguments: &SanitizeArguments) -> Done {
         (reading.map_err(wrong)?, Source::Ended(emulator.name(), status), keep.failed)
     };
     let is_begun = reading.is_begun;
-    let unseen = rules.free.iter().map(|free| free.unseen(&symbols)).collect();
+    // What a kept report has not followed cannot be followed now.
+    let mut unseen: Vec<_> = rules.free.iter().map(|free| free.unseen(&symbols)).collect();
+    unseen.retain(|_| read.is_none());
+    unseen.dedup();
     let judged = Judged::of(reading, rule_for, unseen);
     if is_begun {
         print(&text::of(&judged, &symbols))?;

@@ -12,6 +12,9 @@ use super::symbols::fits;
 use crate::args::Preset;
 use crate::failure::{complain, Failure};
 
+/// The functions that a rule may have followed: each is compared with each block of code that QEMU translates.
+const FOLLOWED: usize = 64;
+
 /// A file of rules.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,12 +43,20 @@ pub(super) fn read(
         let wrong = |what: &dyn std::fmt::Display| Failure::Input(format!("{}: {what}", path.display()));
         let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
         let own = parse(&text).map_err(|error| wrong(&error))?;
-        let suppressed = own.suppress.iter().flat_map(Rule::names);
-        let is_there = |name: &str| {
-            symbols.names().any(|function| fits(name, function) || fits(name, without_part(function)))
-        };
-        for name in suppressed.chain(own.free.iter().map(FreeRule::function)).filter(|name| !is_there(name)) {
+        let has = |name: &str| symbols.names().any(|function| fits(name, without_part(function)));
+        let suppressed = own.suppress.iter().flat_map(Rule::names).filter(|name| !has(name));
+        let unseen = own.free.iter().filter(|free| free.frees(symbols).next().is_none());
+        for name in suppressed.chain(unseen.map(FreeRule::function)) {
             complain(&format!("{}: --kernel has no function {name}", path.display()));
+        }
+        for free in &own.free {
+            let count = free.frees(symbols).count();
+            if count > FOLLOWED {
+                let name = free.function();
+                return Err(wrong(&format!(
+                    "{name} names {count} functions, of which at most {FOLLOWED} may be"
+                )));
+            }
         }
         add(own);
     }

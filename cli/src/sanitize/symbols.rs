@@ -15,9 +15,7 @@ pub(super) fn read(path: &Path) -> Result<Symbols, Failure> {
     let symbols = if bytes.starts_with(b"\x7fELF") {
         let file = object::File::parse(&*bytes).map_err(|error| wrong(&error))?;
         let functions = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text);
-        let named: Vec<_> =
-            functions.filter_map(|symbol| Some((symbol.address(), plain(symbol.name().ok()?)))).collect();
-        Symbols::of(named.iter().map(|(address, name)| (*address, name.as_str())))
+        Symbols::of(functions.filter_map(|symbol| Some((symbol.address(), symbol.name().ok()?))))
     } else {
         Symbols::parse(&String::from_utf8_lossy(&bytes))
     };
@@ -26,13 +24,10 @@ pub(super) fn read(path: &Path) -> Result<Symbols, Failure> {
             &"it names no function: a vmlinux does, and a guest's /proc/kallsyms, read as root; Debian's System.map is empty",
         ));
     }
-    Ok(symbols)
-}
-
-/// The name of a function as its program has it.
-fn plain(name: &str) -> String {
-    // Without the hash that Rust's compiler appends.
-    format!("{:#}", rustc_demangle::demangle(name))
+    // As programs have them, without the hash that Rust's compiler appends.
+    let plain = |name| format!("{:#}", rustc_demangle::demangle(name));
+    let named: Vec<_> = symbols.functions().map(|(address, name)| (address, plain(name))).collect();
+    Ok(Symbols::of(named.iter().map(|(address, name)| (*address, name.as_str()))))
 }
 
 /// The function in which an address lies, and the offset in it.
@@ -98,6 +93,8 @@ mod tests {
             (named(&symbols, 0x1000), named(&symbols, u64::MAX)),
             ("0x1000".into(), format!("{:#x}", u64::MAX))
         );
+        fs::write(&path, "10 T _ZN4core3mem4drop17h0123456789abcdefE\n").expect("a file");
+        assert_eq!(short(&read(&path).expect("a function"), 0x12), "core::mem::drop+0x2");
         fs::write(&path, "ffffffffffffffff B The real System.map is elsewhere\n").expect("a file");
         assert!(read(&path).is_err());
     }

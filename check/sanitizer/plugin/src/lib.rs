@@ -110,7 +110,9 @@ fn install(id: Id, info: &Info, arguments: Vec<String>) -> Result<(), String> {
                 code = code_in(range).ok_or_else(|| format!("{argument}: it must be code=FIRST+BYTES"))?;
             }
             Some(("free", text)) => {
-                frees.push(text.parse().map_err(|NoFree| format!("{argument}: it is no free"))?);
+                frees.push(
+                    text.parse().map_err(|NoFree| format!("{argument}: it must be as `Free` is written"))?,
+                );
             }
             _ => return Err(format!("{argument}: the plugin knows out=FILE, code=FIRST+BYTES and free=")),
         }

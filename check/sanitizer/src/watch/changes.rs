@@ -57,7 +57,7 @@ impl Watch {
         if !self.ram.is_found() {
             return;
         }
-        let is_memory = |frame: u64| self.ram.load(frame << PAGE).is_some();
+        let is_memory = |frame: u64| frame >> (64 - PAGE) == 0 && self.ram.load(frame << PAGE).is_some();
         let Some(frames) = free.frames::<A>(operands, is_memory) else {
             self.freed.unknown.fetch_add(1, Ordering::Relaxed);
             return;

@@ -28,7 +28,8 @@ pub(super) struct Quick {
     pub(super) word: Option<&'static Word>,
     /// Stores too.
     pub(super) store: bool,
-    /// For the kernel, or a program. The emulator has a TLB for each, and one may be older than the other.
+    /// For the kernel, or a program. The emulator has a TLB for each, and one may be older than the other. It has more, as for
+    /// SMAP and PAN, which no register here tells apart: of an old entry in one of these nothing is known.
     pub(super) is_of_kernel: bool,
     /// In a mode in which the CPU translates nothing.
     pub(super) is_untranslated: bool,
@@ -150,9 +151,10 @@ impl<A: Arch> Cpu<A> {
         self.ran.insert(self.asid, now);
     }
 
-    /// When it last left a program that has an ASID.
-    pub(super) fn ran(&self, asid: u16) -> Option<u64> {
-        self.ran.get(&asid).copied()
+    /// When it was last in a program that has an ASID.
+    pub(super) fn ran(&self, asid: u16, now: u64) -> Option<u64> {
+        let is_there = self.in_program && self.asid == asid;
+        is_there.then_some(now).or_else(|| self.ran.get(&asid).copied())
     }
 
     /// Whether it could walk tables of an ASID after a time. Those of the kernel's half serve every ASID.

@@ -94,7 +94,7 @@ impl Watch {
     }
 
     /// Drops translations of all CPUs but one, before their next accesses.
-    fn mail(&self, from: usize, what: Invalidation, spot: Spot) {
+    pub(super) fn mail(&self, from: usize, what: Invalidation, spot: Spot) {
         for (_, shared) in self.shared.iter().enumerate().filter(|(other, _)| *other != from) {
             lock(&shared.inbox).push((what, spot));
             shared.has_mail.store(true, Ordering::Release);
@@ -202,9 +202,8 @@ impl Watch {
         change: &Change,
         spot: &Spot,
     ) {
-        let Some(ran) = asid.filter(|_| !is_of_kernel(address)).and_then(|asid| cpu.ran(asid)) else {
-            return;
-        };
+        let asid = asid.filter(|_| !is_of_kernel(address));
+        let Some(ran) = asid.and_then(|asid| cpu.ran(asid, spot.time)) else { return };
         let is_found = |given: &Given| {
             given.is_freed && given.at.time > change.at.time && given.at.time < ran.min(spot.time)
         };

@@ -5,7 +5,7 @@ use super::changes::{LATE, LATE_ACCESSES, PATIENCE};
 use super::*;
 use crate::arch::aarch64::Aarch64;
 use crate::arch::x86::{Instruction, X86};
-use crate::arch::{Rights, Translation};
+use crate::arch::{Invalidation, Rights, Translation};
 use crate::find::{Find, Kind};
 use crate::free::{Count, Free};
 use crate::tlb::Cached;
@@ -862,6 +862,27 @@ fn a_freed_frame_that_a_program_could_use_is_found_without_a_use() {
         let is_found = freed && ran && !flushed_before;
         assert_eq!(guest.kinds(), if is_found { vec![Kind::Held] } else { vec![] }, "{freed} {ran}");
         assert!(finds.iter().all(|find| find.frame == 100 && find.given.is_some()));
+    }
+}
+
+#[test]
+fn a_freed_frame_is_found_although_another_cpu_drops_it_while_the_program_goes_on() {
+    for (is_first, is_found) in [(true, false), (false, true)] {
+        let mut guest = Guest::used();
+        guest.map(0, 0);
+        let drops = |guest: &Guest| {
+            let spot = guest.watch.spot(&guest.cpus[0], CODE, &Registers { first: 0 });
+            guest.watch.mail(0, Invalidation::EVERYTHING, spot);
+        };
+        if is_first {
+            drops(&guest);
+        }
+        guest.frees(100, 0);
+        if !is_first {
+            drops(&guest);
+        }
+        guest.access(1, PAGE_OF_PROGRAM + (1 << PAGE), 101, false, PROGRAM);
+        assert_eq!(guest.kinds(), if is_found { vec![Kind::Held] } else { vec![] });
     }
 }
 
