@@ -132,8 +132,11 @@ impl Watch {
         else {
             return;
         };
-        let is_found =
-            |given: &Given| given.at.time > unlinked.at.time && cpu.could_walk(walked, given.at.time);
+        // A CPU may learn late what others have dropped.
+        let is_found = |given: &Given| {
+            let time = given.at.time;
+            time > unlinked.at.time && time < spot.time && cpu.could_walk(walked, time)
+        };
         let Some(given) = self.owners.given(frame).filter(is_found) else { return };
         let Walked { address, since, by, .. } = *walked;
         let held = Held { frame, since, by, change: Some(unlinked) };
@@ -184,7 +187,8 @@ impl Watch {
 
     /// A translation is dropped: notes how long it could be used after its entry changed.
     fn note_window<A: Arch>(&self, arch: &A, cached: &Cached, change: &Change, now: u64) {
-        let given = self.owners.given(cached.frame).is_some_and(|given| given.at.time > change.at.time);
+        let is_between = |given: &Given| given.at.time > change.at.time && given.at.time < now;
+        let given = self.owners.given(cached.frame).is_some_and(|given| is_between(&given));
         let place = || change.at.place(&self.code, arch, &self.ram);
         self.windows.note(change.at.instruction, now.saturating_sub(change.at.time), given, place);
     }

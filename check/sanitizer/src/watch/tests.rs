@@ -866,10 +866,15 @@ fn a_freed_frame_that_a_program_could_use_is_found_without_a_use() {
 }
 
 #[test]
-fn a_freed_frame_is_found_although_another_cpu_drops_it_while_the_program_goes_on() {
-    for (is_first, is_found) in [(true, false), (false, true)] {
+fn what_is_freed_before_another_cpu_drops_it_is_found_while_the_program_goes_on_and_nothing_else() {
+    for (is_table, is_first) in [(false, true), (false, false), (true, true), (true, false)] {
         let mut guest = Guest::used();
-        guest.map(0, 0);
+        let frame = if is_table {
+            guest.unlinks().1
+        } else {
+            guest.map(0, 0);
+            100
+        };
         let drops = |guest: &Guest| {
             let spot = guest.watch.spot(&guest.cpus[0], CODE, &Registers { first: 0 });
             guest.watch.mail(0, Invalidation::EVERYTHING, spot);
@@ -877,12 +882,13 @@ fn a_freed_frame_is_found_although_another_cpu_drops_it_while_the_program_goes_o
         if is_first {
             drops(&guest);
         }
-        guest.frees(100, 0);
+        guest.frees(frame, 0);
         if !is_first {
             drops(&guest);
         }
         guest.access(1, PAGE_OF_PROGRAM + (1 << PAGE), 101, false, PROGRAM);
-        assert_eq!(guest.kinds(), if is_found { vec![Kind::Held] } else { vec![] });
+        let kind = if is_table { Kind::TableReuse } else { Kind::Held };
+        assert_eq!(guest.kinds(), if is_first { vec![] } else { vec![kind] }, "{is_table}");
     }
 }
 
