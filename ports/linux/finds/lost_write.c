@@ -18,98 +18,41 @@
  *
  * Two CPUs, root, and a file system on a disk.
  */
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
+#include "preempted.h"
+
 #include <semaphore.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/timerfd.h>
-#include <time.h>
-#include <unistd.h>
 
-#ifndef MADV_PAGEOUT
-#define MADV_PAGEOUT 21
-#endif
-
-#define PAGE 4096L
-/* Fewer than reclaim flushes for at once. */
-#define PAGES 30L
-#define BYTES (PAGES * PAGE)
-
-#define PRESENT (1ULL << 63)
-
-/* The CPU of reclaim, and that of the stores. */
-enum { RECLAIM, STORES };
 
 static bool reclaims;
-static int fd, pagemap, timer;
-static char *map;
-
-static atomic_bool stop, begun, judges, holds;
+static atomic_bool judges, holds;
 static sem_t hold;
-/* The page that is to be stored to, or all, or none while reclaim goes on. */
-#define ALL (-1L)
-static atomic_long chosen = ALL, passes, stores;
+/* The page that is to be stored to, or none: all, while reclaim does not go on. */
+static atomic_long chosen = NONE, passes, stores;
 /* What was stored to each page in this round. */
 static long stored[PAGES];
 static long changes, lost;
-
-static void check(bool failed, const char *what)
-{
-	if (failed) {
-		perror(what);
-		_exit(2);
-	}
-}
-
-static void run_on(int cpu, int priority)
-{
-	struct sched_param param = { .sched_priority = priority };
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	check(sched_setaffinity(0, sizeof(set), &set), "sched_setaffinity");
-	if (priority)
-		check(sched_setscheduler(0, SCHED_FIFO, &param), "SCHED_FIFO");
-}
 
 static volatile long *word(long page)
 {
 	return (volatile long *)(map + page * PAGE);
 }
 
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec + now.tv_nsec / 1e9;
-}
-
 /* Stores to all pages until reclaim begins, and then to those that are chosen. */
 static void *storer(void *unused)
 {
 	/* A CPU that comes back to a program flushes what reclaim owes. */
-	run_on(STORES, 1);
+	run_on(ACCESSES, 1);
 	while (!atomic_load(&stop)) {
 		long page = atomic_load(&chosen);
 
 		if (atomic_load(&judges)) {
 			usleep(200);
-		} else if (page != ALL) {
+		} else if (page != NONE) {
 			long value = atomic_load(&stores) + 1;
 
 			*word(page) = value;
 			stored[page] = value;
-			atomic_store(&chosen, ALL);
+			atomic_store(&chosen, NONE);
 			atomic_store(&stores, value);
 		} else if (!atomic_load(&begun)) {
 			for (page = 0; page < PAGES; page++)
@@ -119,27 +62,6 @@ static void *storer(void *unused)
 		}
 	}
 	return unused;
-}
-
-static void wake_in(long ns)
-{
-	struct itimerspec when = { .it_value = { 0, ns } };
-
-	check(timerfd_settime(timer, 0, &when, NULL), "timerfd_settime");
-}
-
-/* A page without an entry, of which reclaim has gone on to another, or none. */
-static long first_empty(void)
-{
-	uint64_t entries[PAGES];
-	off_t at = (unsigned long)map / PAGE * sizeof(*entries);
-
-	check(pread(pagemap, entries, sizeof(entries), at) != sizeof(entries),
-	      "pagemap");
-	for (long page = 0; page + 1 < PAGES; page++)
-		if (!((entries[page] | entries[page + 1]) & PRESENT))
-			return page;
-	return ALL;
 }
 
 /* Keeps reclaim from its CPU while the changer waits for the disk. */
@@ -188,14 +110,11 @@ static void *changer(void *unused)
 		page = reclaims ? first_empty() : next++ % PAGES;
 		if (!atomic_load(&begun)) {
 			ns = 0;
-		} else if (page != ALL) {
+		} else if (page != NONE) {
 			change(page);
 			ns = 0;
 		} else {
-			/* Reclaim goes on a little. An emulator may need more. */
-			ns = ns ? ns + ns / 2 : 10000;
-			ns = ns < 300000 ? ns : 300000;
-			wake_in(ns);
+			ns = wake_later(ns);
 		}
 	}
 	return unused;
@@ -231,7 +150,7 @@ static void *reclaimer(void *unused)
 			madvise(map, BYTES, MADV_PAGEOUT);
 		else
 			usleep(1000);
-		while (atomic_load(&chosen) != ALL)
+		while (atomic_load(&chosen) != NONE)
 			usleep(500);
 		atomic_store(&judges, true);
 		judge();

@@ -18,69 +18,22 @@
  *
  * Two CPUs, root, and a file system that knows holes.
  */
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
+#include "preempted.h"
+
 #include <setjmp.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/timerfd.h>
-#include <time.h>
-#include <unistd.h>
 
-#ifndef MADV_PAGEOUT
-#define MADV_PAGEOUT 21
-#endif
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102
 #define MADV_GUARD_REMOVE 103
 #endif
 
-#define PAGE 4096L
-/* Fewer than reclaim flushes for at once. */
-#define PAGES 30L
-#define BYTES (PAGES * PAGE)
-
-#define PRESENT (1ULL << 63)
-
-/* The CPU of reclaim, and that of the loads. */
-enum { RECLAIM, LOADS };
-
 static bool guards, reclaims;
-static int fd, pagemap, timer;
-static char *map;
-
-static atomic_bool stop, begun;
-/* The page that was changed and the number of the change, or all pages. */
-#define ALL (-1L)
-static atomic_long chosen = ALL;
+/* The page that was changed and the number of the change, or none: all pages. */
+static atomic_long chosen = NONE;
 static atomic_long passes, looks, late, changes, shown;
 static __thread sigjmp_buf fault;
-
-static void check(bool failed, const char *what)
-{
-	if (failed) {
-		perror(what);
-		_exit(2);
-	}
-}
-
-static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	check(sched_setaffinity(0, sizeof(set), &set), "sched_setaffinity");
-}
 
 static char load(long page)
 {
@@ -99,7 +52,7 @@ static void on_fault(int signal)
  */
 static void *loader(void *unused)
 {
-	pin(LOADS);
+	run_on(ACCESSES, 0);
 	while (!atomic_load(&stop)) {
 		long now = atomic_load(&chosen);
 		char value;
@@ -108,9 +61,9 @@ static void *loader(void *unused)
 			atomic_fetch_add(&looks, 1);
 			continue;
 		}
-		if (now == ALL && atomic_load(&begun))
+		if (now == NONE && atomic_load(&begun))
 			continue;
-		if (now == ALL) {
+		if (now == NONE) {
 			for (long page = 0; page < PAGES; page++)
 				load(page);
 			atomic_fetch_add(&passes, 1);
@@ -123,35 +76,6 @@ static void *loader(void *unused)
 		atomic_fetch_add(&looks, 1);
 	}
 	return unused;
-}
-
-static void wake_in(long ns)
-{
-	struct itimerspec when = { .it_value = { 0, ns } };
-
-	check(timerfd_settime(timer, 0, &when, NULL), "timerfd_settime");
-}
-
-/* A page without an entry, of which reclaim has gone on to another, or none. */
-static long first_empty(void)
-{
-	uint64_t entries[PAGES];
-	off_t at = (unsigned long)map / PAGE * sizeof(*entries);
-
-	check(pread(pagemap, entries, sizeof(entries), at) != sizeof(entries),
-	      "pagemap");
-	for (long page = 0; page + 1 < PAGES; page++)
-		if (!((entries[page] | entries[page + 1]) & PRESENT))
-			return page;
-	return ALL;
-}
-
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec + now.tv_nsec / 1e9;
 }
 
 /* Changes a page, and keeps reclaim from its CPU until there were loads. */
@@ -169,7 +93,7 @@ static void change(long page)
 	begin = seconds();
 	while (atomic_load(&looks) < before + 4 && seconds() < begin + 0.2)
 		;
-	atomic_store(&chosen, ALL);
+	atomic_store(&chosen, NONE);
 	atomic_fetch_add(&shown, atomic_load(&late) != late_before);
 	if (guards)
 		check(madvise(at, PAGE, MADV_GUARD_REMOVE), "MADV_GUARD_REMOVE");
@@ -177,11 +101,9 @@ static void change(long page)
 
 static void *changer(void *unused)
 {
-	struct sched_param priority = { .sched_priority = 1 };
 	long ns = 0, next = 0;
 
-	pin(RECLAIM);
-	check(sched_setscheduler(0, SCHED_FIFO, &priority), "SCHED_FIFO");
+	run_on(RECLAIM, 1);
 	while (!atomic_load(&stop)) {
 		uint64_t times;
 		long page;
@@ -192,15 +114,12 @@ static void *changer(void *unused)
 			continue;
 		}
 		page = reclaims ? first_empty() : next++ % PAGES;
-		if (page != ALL) {
+		if (page != NONE) {
 			change(page);
 			ns = 0;
 			continue;
 		}
-		/* Reclaim goes on a little. An emulator may need more than that. */
-		ns = ns ? ns + ns / 2 : 10000;
-		ns = ns < 300000 ? ns : 300000;
-		wake_in(ns);
+		ns = wake_later(ns);
 	}
 	return unused;
 }
@@ -209,7 +128,7 @@ static void *reclaimer(void *unused)
 {
 	unsigned int seed = 1;
 
-	pin(RECLAIM);
+	run_on(RECLAIM, 0);
 	/* Of this thread alone. */
 	setpriority(PRIO_PROCESS, 0, 19);
 	while (!atomic_load(&stop)) {
