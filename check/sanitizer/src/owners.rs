@@ -31,6 +31,13 @@ pub(crate) struct Given {
     pub(crate) is_freed: bool,
 }
 
+impl Given {
+    /// Whether it was after one time and before another.
+    pub(crate) fn is_between(&self, after: u64, before: u64) -> bool {
+        (after + 1..before).contains(&self.at.time)
+    }
+}
+
 /// The frames whose owners may change, and those whose owners have.
 #[derive(Debug)]
 pub(crate) struct Owners {

@@ -44,18 +44,20 @@ pub(super) fn read(
         let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
         let own = parse(&text).map_err(|error| wrong(&error))?;
         let has = |name: &str| symbols.names().any(|function| fits(name, without_part(function)));
-        let suppressed = own.suppress.iter().flat_map(Rule::names).filter(|name| !has(name));
-        let unseen = own.free.iter().filter(|free| free.frees(symbols).next().is_none());
-        for name in suppressed.chain(unseen.map(FreeRule::function)) {
+        let is_absent = |name: &str| {
             complain(&format!("{}: --kernel has no function {name}", path.display()));
-        }
+        };
+        own.suppress.iter().flat_map(Rule::names).filter(|name| !has(name)).for_each(|name| is_absent(name));
         for free in &own.free {
-            let count = free.frees(symbols).count();
-            if count > FOLLOWED {
-                let name = free.function();
-                return Err(wrong(&format!(
-                    "{name} names {count} functions, of which at most {FOLLOWED} may be"
-                )));
+            let name = free.function();
+            match free.frees(symbols).count() {
+                0 => is_absent(name),
+                count if count > FOLLOWED => {
+                    return Err(wrong(&format!(
+                        "{name} names {count} functions, of which at most {FOLLOWED} may be"
+                    )));
+                }
+                _ => {}
             }
         }
         add(own);

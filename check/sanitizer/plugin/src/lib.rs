@@ -218,9 +218,11 @@ extern "C" fn on_block<A: Emulated>(_: Id, block: *mut Block) {
         let mut bytes = [0; 16];
         let address = instruction.address();
         // A block begins where a call leads.
-        let frees = FREES.get().filter(|_| number == 0).into_iter().flatten();
-        for free in frees.filter(|free| free.function == address) {
-            instruction.before(on_free::<A>, std::ptr::from_ref(free).cast_mut().cast());
+        if number == 0 {
+            let frees = FREES.get().into_iter().flatten();
+            for free in frees.filter(|free| free.function == address) {
+                instruction.before(on_free::<A>, std::ptr::from_ref(free).cast_mut().cast());
+            }
         }
         if let Some(what) = A::decode(instruction.bytes(&mut bytes)) {
             // It is kept: QEMU may translate the block again while a CPU still runs it. There are few in a kernel.

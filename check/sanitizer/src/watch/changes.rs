@@ -131,7 +131,11 @@ impl Watch {
     #[cold]
     pub(super) fn crosses<A: Arch>(&self, cpu: &mut Cpu<A>, access: impl Access) {
         if !cpu.in_program {
-            return cpu.leaves_program(self.now());
+            // Nobody asks before a frame was freed.
+            if self.freed.frames.load(Ordering::Relaxed) != 0 {
+                cpu.leaves_program(self.now());
+            }
+            return;
         }
         if cpu.changers.is_empty() {
             return;

@@ -106,9 +106,14 @@ impl Watch {
         cpu.own = cpu.own.wrapping_add(1);
         let mut tlb = std::mem::take(&mut cpu.tlb);
         tlb.invalidate(what, &mut |asid, address, cached| {
-            if let Some(change) = self.missed::<A>(&cached) {
-                self.note_window(&cpu.arch, &cached, &change, spot.time);
-                self.note_held(cpu, asid, address, &cached, &change, &spot);
+            let Some(change) = self.missed::<A>(&cached) else { return };
+            let given = self.owners.given(cached.frame);
+            let given = given.filter(|given| given.is_between(change.at.time, spot.time));
+            let place = || change.at.place(&self.code, &cpu.arch, &self.ram);
+            let late = spot.time.saturating_sub(change.at.time);
+            self.windows.note(change.at.instruction, late, given.is_some(), place);
+            if let Some(given) = given.filter(|given| given.is_freed) {
+                self.note_held(cpu, asid, address, &cached, &given, &spot);
             }
         });
         cpu.tlb = tlb;
@@ -134,8 +139,7 @@ impl Watch {
         };
         // A CPU may learn late what others have dropped.
         let is_found = |given: &Given| {
-            let time = given.at.time;
-            time > unlinked.at.time && time < spot.time && cpu.could_walk(walked, time)
+            given.is_between(unlinked.at.time, spot.time) && cpu.could_walk(walked, given.at.time)
         };
         let Some(given) = self.owners.given(frame).filter(is_found) else { return };
         let Walked { address, since, by, .. } = *walked;
@@ -185,15 +189,7 @@ impl Watch {
         A::narrows(change.before, change.after).then_some(change)
     }
 
-    /// A translation is dropped: notes how long it could be used after its entry changed.
-    fn note_window<A: Arch>(&self, arch: &A, cached: &Cached, change: &Change, now: u64) {
-        let is_between = |given: &Given| given.at.time > change.at.time && given.at.time < now;
-        let given = self.owners.given(cached.frame).is_some_and(|given| is_between(&given));
-        let place = || change.at.place(&self.code, arch, &self.ram);
-        self.windows.note(change.at.instruction, now.saturating_sub(change.at.time), given, place);
-    }
-
-    /// A translation is dropped: was its frame freed while the CPU was in the program that could use it?
+    /// A translation is dropped whose frame was freed meanwhile: was the CPU in the program that could use it since?
     ///
     /// A CPU that is idle, or runs another program, may have it: kernels flush before they go back. What a frame that was
     /// overwritten has become is not known; a file's page may still be that.
@@ -203,17 +199,14 @@ impl Watch {
         asid: Option<u16>,
         address: u64,
         cached: &Cached,
-        change: &Change,
+        freed: &Given,
         spot: &Spot,
     ) {
-        let asid = asid.filter(|_| !is_of_kernel(address));
-        let Some(ran) = asid.and_then(|asid| cpu.ran(asid, spot.time)) else { return };
-        let is_found = |given: &Given| {
-            given.is_freed && given.at.time > change.at.time && given.at.time < ran.min(spot.time)
-        };
-        let Some(given) = self.owners.given(cached.frame).filter(is_found) else { return };
-        let find = self.find_at(cpu, spot, address, Kind::Held, self.held(cached));
-        self.found(Find { given: Some(self.place(cpu, &given.at)), ..find });
+        let ran = asid.filter(|_| !is_of_kernel(address)).and_then(|asid| cpu.ran(asid, spot.time));
+        if ran.is_some_and(|ran| ran > freed.at.time) {
+            let find = self.find_at(cpu, spot, address, Kind::Held, self.held(cached));
+            self.found(Find { given: Some(self.place(cpu, &freed.at)), ..find });
+        }
     }
 
     /// A CPU has faulted for an address that it may have cached. A processor with a larger TLB would have used that.

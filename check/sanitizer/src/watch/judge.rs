@@ -6,6 +6,7 @@ use super::cpu::{count, Cpu, Mode, Quick};
 use super::{Access, Accessed, Watch};
 use crate::arch::{Arch, Rights, Translation, Walk, PAGE};
 use crate::find::{is_of_kernel, Changed, Find, Kind, Place};
+use crate::frames::Word;
 use crate::lock;
 use crate::stack::{Spot, Stack};
 use crate::tables::Change;
@@ -80,7 +81,8 @@ impl Watch {
         count(&shared.looks);
         let frame = access.physical()? >> PAGE;
         let table = walk.last() >> PAGE;
-        let version = self.frames.version(table);
+        let word = self.frames.made(table);
+        let version = word.map_or(0, Word::version);
         let page = what.address >> PAGE;
         let quick = Quick {
             page,
@@ -89,7 +91,7 @@ impl Watch {
             store: true,
             is_of_kernel: is_of_kernel(what.by),
             is_untranslated: cpu.mode == Mode::Untranslated,
-            table: self.frames.made(table),
+            table: word,
             version,
             own: cpu.own,
             all,

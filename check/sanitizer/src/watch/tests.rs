@@ -1,13 +1,17 @@
+//! Accesses of programs and of the kernel, judged. `given` has frames that were given away, `instructions` what drops
+//! translations.
+
+mod given;
+mod instructions;
+
 use std::cell::Cell;
 use std::path::PathBuf;
 
 use super::changes::{LATE, LATE_ACCESSES, PATIENCE};
 use super::*;
-use crate::arch::aarch64::Aarch64;
 use crate::arch::x86::{Instruction, X86};
-use crate::arch::{Invalidation, Rights, Translation};
+use crate::arch::{Rights, Translation};
 use crate::find::{Find, Kind};
-use crate::free::{Count, Free};
 use crate::tlb::Cached;
 
 /// The guest's memory: 16 MiB from address 0.
@@ -61,20 +65,6 @@ impl Operands for Registers {
             "rax" | "cr2" | "rip" => self.first,
             _ => 0,
         }
-    }
-
-    fn load(&self, _: u64) -> Option<u64> {
-        None
-    }
-}
-
-/// The first arguments of a function.
-struct Arguments([u64; 2]);
-
-impl Operands for Arguments {
-    fn register(&self, index: usize) -> u64 {
-        let place = X86::ARGUMENTS.iter().position(|&argument| argument == index);
-        place.and_then(|place| self.0.get(place).copied()).unwrap_or(0)
     }
 
     fn load(&self, _: u64) -> Option<u64> {
@@ -160,13 +150,6 @@ impl Guest {
         for word in 0..512 {
             self.kernel_stores(0, (frame << PAGE) + 8 * word, 0);
         }
-    }
-
-    /// CPU 0 frees 2^`order` frames, by a function that is known.
-    fn frees(&self, first: u64, order: u64) {
-        let (bases, count) = (vec![0], Some(Count::Order(1)));
-        let free = Free { function: CODE, argument: 0, field: None, bases, bytes: 1 << PAGE, count };
-        self.watch.frees(&self.cpus[0], &free, &Arguments([first << PAGE, order]));
     }
 
     /// Sets a word without anybody's knowledge.
@@ -410,36 +393,6 @@ fn an_address_of_the_kernel_is_flushed_before_it_is_handed_out_again() {
 }
 
 #[test]
-fn a_fault_where_a_translation_should_have_been_dropped_is_found() {
-    for (back, flushed, rights) in
-        [(7, false, WRITABLE), (8, false, WRITABLE), (7, true, WRITABLE), (7, false, READ_ONLY)]
-    {
-        let mut guest = Guest::new();
-        guest.map(0, 100 << PAGE | rights);
-        guest.loads(1, 100);
-        THREAD.set(7);
-        guest.map(0, 0);
-        if flushed {
-            guest.flushes(1);
-        }
-        THREAD.set(back);
-        guest.access(0, PROGRAM, 99, false, PROGRAM);
-        let fault = Instruction::Fault;
-        for _ in 0..2 {
-            guest.watch.execute(&mut guest.cpus[1], fault, CODE, &Registers { first: PAGE_OF_PROGRAM });
-        }
-        let is_found = back == 7 && !flushed && rights == WRITABLE;
-        assert_eq!(guest.kinds(), if is_found { vec![Kind::LateUse] } else { vec![] }, "{back} {flushed}");
-        assert!(guest.finds().iter().all(|find| find.faulted));
-        // A fault drops what was cached, so the frame that comes next is no other one.
-        THREAD.set(7);
-        guest.map(1, 101 << PAGE | WRITABLE);
-        guest.loads(1, 101);
-        assert_eq!(guest.finds().len(), usize::from(is_found));
-    }
-}
-
-#[test]
 fn a_mark_where_a_translation_was_is_a_promise_of_whoever_put_it_there() {
     for marked in [false, true] {
         let mut guest = Guest::used();
@@ -452,49 +405,6 @@ fn a_mark_where_a_translation_was_is_a_promise_of_whoever_put_it_there() {
         guest.access(0, PROGRAM, 99, false, PROGRAM);
         guest.loads(1, 100);
         assert_eq!(guest.kinds(), if marked { vec![Kind::LateUse] } else { vec![] });
-    }
-}
-
-#[test]
-fn a_table_is_not_given_away_while_a_cpu_may_walk_it() {
-    for (flushed, faulted, given) in
-        [(false, false, true), (true, false, true), (false, true, true), (false, false, false)]
-    {
-        let mut guest = Guest::used();
-        let (upper, table) = guest.unlinks();
-        if flushed {
-            guest.flushes(1);
-        }
-        if faulted {
-            let registers = Registers { first: PAGE_OF_PROGRAM };
-            guest.watch.execute(&mut guest.cpus[1], Instruction::Fault, CODE, &registers);
-        }
-        if given {
-            guest.overwrites(table);
-        }
-        guest.kernel_stores(0, upper, table << PAGE | WRITABLE);
-        guest.switches(1);
-        let is_found = given && !flushed && !faulted;
-        assert_eq!(guest.kinds(), if is_found { vec![Kind::TableReuse] } else { vec![] });
-        for find in guest.finds() {
-            assert_eq!((find.frame, find.address, find.used.cpu), (table, PAGE_OF_PROGRAM, 1));
-        }
-    }
-}
-
-#[test]
-fn a_cpu_that_was_reset_has_nothing_cached() {
-    for reset in [false, true] {
-        let mut guest = Guest::used();
-        let (_, table) = guest.unlinks();
-        guest.overwrites(table);
-        if reset {
-            let control = Instruction::Control { number: 0, from: 0 };
-            guest.watch.execute(&mut guest.cpus[1], control, 0x9000, &Zeros);
-            guest.cpus[1].learn(&Registers { first: 0 });
-        }
-        guest.switches(1);
-        assert_eq!(guest.kinds(), if reset { vec![] } else { vec![Kind::TableReuse] });
     }
 }
 
@@ -673,51 +583,6 @@ fn a_block_that_was_translated_for_another_address_is_fetched_from_its_own() {
 }
 
 #[test]
-fn a_frame_that_was_given_away_must_not_be_used() {
-    for mapped_again in [false, true] {
-        let mut guest = Guest::used();
-        guest.map(0, 0);
-        if mapped_again {
-            guest.map(0, 100 << PAGE | READ_ONLY);
-        }
-        for word in 0..512 {
-            guest.kernel_stores(0, (100 << PAGE) + 8 * word, 1);
-        }
-        if mapped_again {
-            guest.map(0, 0);
-        }
-        guest.loads(1, 100);
-        let expected = if mapped_again { vec![] } else { vec![Kind::Reuse] };
-        assert_eq!(guest.kinds(), expected);
-        assert!(guest.finds().iter().all(|find| find.given.as_ref().is_some_and(|given| given.cpu == 0)));
-    }
-}
-
-#[test]
-fn global_translations_outlive_a_switch_and_large_ones_are_dropped_by_any_address() {
-    let mut guest = Guest::new();
-    guest.map(0, 100 << PAGE | GLOBAL | WRITABLE);
-    guest.loads(1, 100);
-    guest.switches(1);
-    guest.map(0, 101 << PAGE | GLOBAL | WRITABLE);
-    guest.returns();
-    guest.loads(1, 101);
-    assert_eq!(guest.kinds(), [Kind::StaleUse]);
-    let mut guest = Guest::new();
-    let large = guest.entry(PAGE_OF_PROGRAM, 1);
-    guest.set(large, 0x40_0000 | LARGE | WRITABLE);
-    guest.access(1, PAGE_OF_PROGRAM + 0x5000, 0x405, false, PROGRAM);
-    guest.kernel_stores(0, large, 0x60_0000 | LARGE | WRITABLE);
-    guest.flushes(1);
-    guest.access(1, PAGE_OF_PROGRAM + 0x5000, 0x605, false, PROGRAM);
-    assert_eq!(guest.kinds(), []);
-    guest.kernel_stores(0, large, 0x40_0000 | LARGE | WRITABLE);
-    guest.returns();
-    guest.access(1, PAGE_OF_PROGRAM + 0x5000, 0x405, false, PROGRAM);
-    assert_eq!(guest.kinds(), [Kind::StaleUse]);
-}
-
-#[test]
 fn a_snapshot_makes_nobody_guilty() {
     for loaded in [false, true] {
         let mut guest = Guest::used();
@@ -762,146 +627,4 @@ fn a_report_ends_with_what_was_seen() {
     assert_eq!((summary.finds, summary.accesses, summary.invalidations, summary.unread), (0, 3, 1, 1));
     let [window] = &summary.windows[..] else { panic!("{text}") };
     assert!(window.longest > 0 && window.sum == window.longest && (window.count, window.given) == (1, 0));
-}
-
-/// Registers of a CPU that are all zero.
-struct Zeros;
-
-impl Operands for Zeros {
-    fn register(&self, _: usize) -> u64 {
-        0
-    }
-
-    fn load(&self, _: u64) -> Option<u64> {
-        None
-    }
-}
-
-#[test]
-fn a_tlbi_drops_nothing_before_a_barrier_that_reaches_as_far() {
-    let report = Report::create(std::path::Path::new("/dev/null")).expect("a file that takes all");
-    let watch = Watch::new("aarch64", 2, Code::default(), report, || 0);
-    let mut cpus = [0, 1].map(Cpu::<Aarch64>::new);
-    let rights = Rights::default();
-    let cached =
-        Cached { frame: 1, rights, global: false, joint: 0, entry: 0x1000, version: 0, since: 0, by: 0 };
-    let translation = Translation { frame: 1, shift: 12, rights, global: false, joint: 0 };
-    let run = |cpu: &mut Cpu<Aarch64>, word: u32| {
-        let what = Aarch64::decode(&word.to_le_bytes()).expect("an instruction that matters");
-        watch.execute(cpu, what, 0, &Zeros);
-    };
-    let has_mail = |cpu: usize| watch.shared[cpu].has_mail.load(Ordering::Relaxed);
-    let fill = |cpu: &mut Cpu<Aarch64>| cpu.tlb.insert(0, 0, &translation, cached);
-    let is_going = |entry| watch.is_going(1, 0, 0, 12, &cached, entry);
-    cpus.iter_mut().for_each(fill);
-    assert!(!is_going(0x1000));
-    // tlbi vmalle1is, dsb nsh, dsb ish.
-    run(&mut cpus[0], 0xd508_831f);
-    assert_eq!((cpus[0].tlb.len(), has_mail(1), is_going(0x1000)), (1, false, true));
-    lock(&watch.shared[0].going).made.push(0x1000);
-    assert!(!is_going(0x1000) && is_going(0x1008) && !watch.is_going(0, 0, 0, 12, &cached, 0));
-    run(&mut cpus[0], 0xd503_379f);
-    assert_eq!((cpus[0].tlb.len(), has_mail(1), is_going(0x1008)), (0, false, true));
-    fill(&mut cpus[0]);
-    run(&mut cpus[0], 0xd503_3b9f);
-    // Its own were complete before.
-    assert_eq!((cpus[0].tlb.len(), has_mail(0), has_mail(1), is_going(0x1008)), (1, false, true, false));
-    watch.read_mail(&mut cpus[1]);
-    assert_eq!(cpus[1].tlb.len(), 0);
-    // tlbi vmalle1, dsb ish.
-    cpus.iter_mut().for_each(fill);
-    run(&mut cpus[1], 0xd508_871f);
-    assert!(!watch.is_going(0, 0, 0, 12, &cached, 0));
-    run(&mut cpus[1], 0xd503_3b9f);
-    assert_eq!((cpus[0].tlb.len(), cpus[1].tlb.len(), has_mail(0)), (1, 0, false));
-}
-
-#[test]
-fn a_cpu_has_nothing_cached_for_what_it_has_faulted_for() {
-    let (mut cpu, rights) = (Cpu::<Aarch64>::new(0), Rights::default());
-    let cached = Cached { frame: 1, rights, global: false, joint: 0, entry: 0, version: 0, since: 0, by: 0 };
-    for page in 0..2 {
-        cpu.tlb.insert(
-            0,
-            page << 12,
-            &Translation { frame: 1, shift: 12, rights, global: false, joint: 0 },
-            cached,
-        );
-    }
-    cpu.lacks(0, 0x1008);
-    assert_eq!((cpu.tlb.find(0, 0).count(), cpu.tlb.find(0, 0x1000).count()), (1, 0));
-}
-
-#[test]
-fn a_freed_frame_that_a_program_could_use_is_found_without_a_use() {
-    for (freed, ran, flushed_before) in
-        [(true, true, false), (true, false, false), (false, true, false), (true, true, true)]
-    {
-        let mut guest = Guest::used();
-        let of_program = |guest: &mut Guest| guest.access(1, PAGE_OF_PROGRAM + 8, 100, false, PROGRAM);
-        let enters = |guest: &mut Guest| guest.access(1, KERNEL, 0, false, CODE);
-        guest.map(0, 0);
-        of_program(&mut guest);
-        if !ran {
-            enters(&mut guest);
-        }
-        if flushed_before {
-            enters(&mut guest);
-            guest.flushes(1);
-        }
-        if freed {
-            guest.frees(100, 0);
-        } else {
-            guest.overwrites(100);
-        }
-        if ran {
-            enters(&mut guest);
-        }
-        guest.flushes(1);
-        let finds = guest.finds();
-        let is_found = freed && ran && !flushed_before;
-        assert_eq!(guest.kinds(), if is_found { vec![Kind::Held] } else { vec![] }, "{freed} {ran}");
-        assert!(finds.iter().all(|find| find.frame == 100 && find.given.is_some()));
-    }
-}
-
-#[test]
-fn what_is_freed_before_another_cpu_drops_it_is_found_while_the_program_goes_on_and_nothing_else() {
-    for (is_table, is_first) in [(false, true), (false, false), (true, true), (true, false)] {
-        let mut guest = Guest::used();
-        let frame = if is_table {
-            guest.unlinks().1
-        } else {
-            guest.map(0, 0);
-            100
-        };
-        let drops = |guest: &Guest| {
-            let spot = guest.watch.spot(&guest.cpus[0], CODE, &Registers { first: 0 });
-            guest.watch.mail(0, Invalidation::EVERYTHING, spot);
-        };
-        if is_first {
-            drops(&guest);
-        }
-        guest.frees(frame, 0);
-        if !is_first {
-            drops(&guest);
-        }
-        guest.access(1, PAGE_OF_PROGRAM + (1 << PAGE), 101, false, PROGRAM);
-        let kind = if is_table { Kind::TableReuse } else { Kind::Held };
-        assert_eq!(guest.kinds(), if is_first { vec![] } else { vec![kind] }, "{is_table}");
-    }
-}
-
-#[test]
-fn a_use_of_a_freed_frame_is_found_and_what_is_freed_is_counted() {
-    let mut guest = Guest::used();
-    guest.map(0, 0);
-    for (first, order) in [(99, 1), (BYTES >> PAGE, 0)] {
-        guest.frees(first, order);
-    }
-    guest.loads(1, 100);
-    assert_eq!(guest.kinds(), [Kind::Reuse]);
-    guest.watch.end();
-    let text = std::fs::read_to_string(&guest.report).expect("it was written");
-    assert!(text.contains("\"freed\":2,\"unknown\":1"), "{text}");
 }
