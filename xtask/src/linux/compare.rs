@@ -1,4 +1,4 @@
-//! Loads on the stock kernel and on the lazy one, boot by boot in turn.
+//! Loads on the stock kernel and on others, boot by boot in turn.
 
 use super::guest::{succeeded, Boot, Guest};
 use super::COMPARED;
@@ -57,7 +57,7 @@ impl Figure {
 impl Load {
     /// What each kernel does. Pages of /mnt/holes come without a wait for a disk, in folios that huge entries map.
     #[rustfmt::skip]
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::new("read", "guest_loads read 8 24576 /dev/vda", Figure::Per(8 * 24_576)),
         Self::new("holes", "guest_loads read 8 32768 /mnt/holes", Figure::Per(8 * 32_768)),
         Self::new("processes", "guest_loads processes 8 32768 /mnt/holes", Figure::Per(8 * 32_768)),
@@ -65,6 +65,8 @@ impl Load {
         Self::new("migrate", "guest_loads migrate 8 4096 6", Figure::PerCounted("pgmigrate_success")),
         Self::new("madvise", "guest_loads madvise 8 500", Figure::Per(8 * 500)),
         Self::new("store", "guest_loads store 8 4096 /dev/vda 98304", Figure::Per(8 * 4096)),
+        Self::new("anonymous", "limited swap guest_loads fill 8 18432 1", Figure::Per(8 * 18_432)),
+        Self::new("cgroup", "limited 128 guest_loads read 8 8192 /dev/vda", Figure::Per(8 * 8192)),
         Self::new("fork", "guest_loads fork 8 64 20", Figure::Per(64 * 20)),
         // One thread of eight allocates.
         Self::new("faults", "guest_loads faults 7 32768 /mnt/holes 100000", Figure::Slowest),
@@ -91,6 +93,15 @@ fn rounds(output: &str) -> Option<u64> {
     ["need", "full", "age", "strict"].into_iter().map(rounds).sum()
 }
 
+/// What reclaim has done: pages that it looked at and took, and how many of these were wanted again.
+fn reclaimed(output: &str) -> Result<String, Failure> {
+    let sum = |names: &[&str]| names.iter().map(|name| count(output, name)).sum::<Result<u64, Failure>>();
+    let scanned = sum(&["pgscan_kswapd", "pgscan_direct"])?;
+    let taken = sum(&["pgsteal_kswapd", "pgsteal_direct"])?;
+    let again = sum(&["workingset_refault_file", "workingset_refault_anon"])?;
+    Ok(format!(", {scanned} scanned, {taken} reclaimed, {again} refaults"))
+}
+
 fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     f64::midpoint(numbers[(numbers.len() - 1) / 2], numbers[numbers.len() / 2])
@@ -100,26 +111,32 @@ pub(super) fn run(workspace: &Workspace, boots: u32, loads: &[Load]) -> Result<(
     let guest = Guest::make(workspace, &COMPARED, None)?;
     let mut rows = Vec::new();
     for load in loads {
-        let mut figures = [Vec::new(), Vec::new()];
+        let mut figures = COMPARED.map(|_| Vec::new());
         for boot in 0..boots {
             for (kernel, results) in COMPARED.into_iter().zip(&mut figures) {
                 let asked = Boot { tiers: load.tiers, ..Boot::new(kernel, load.command) };
                 let output = guest.run(&asked)?;
                 succeeded(&output)?;
                 let (figure, made_of) = load.figure.of(&output)?;
-                println!("{} boot {} {}: {made_of}", load.name, boot + 1, kernel.name);
+                println!("{} boot {} {}: {made_of}{}", load.name, boot + 1, kernel.name, reclaimed(&output)?);
                 results.push(figure);
             }
         }
-        let [stock, lazy] = figures.map(median);
-        let percent = format!("{:.1}", 100.0 * lazy / stock);
-        // The boots of all loads take long, and may be cut short.
-        println!("{}: {percent}% of stock", load.name);
+        let [stock, fixed, lazy] = figures.map(median);
         let (unit, digits) = load.figure.unit();
-        let [stock, lazy] = [stock, lazy].map(|figure| format!("{figure:.digits$}"));
-        rows.push([load.name.to_owned(), unit.to_owned(), stock, lazy, percent]);
+        let of_stock = |figure: f64| format!("{figure:.digits$} ({:.1}%)", 100.0 * figure / stock);
+        let row = [
+            load.name.to_owned(),
+            unit.to_owned(),
+            format!("{stock:.digits$}"),
+            of_stock(fixed),
+            of_stock(lazy),
+        ];
+        // The boots of all loads take long, and may be cut short.
+        println!("{}", row.join(" "));
+        rows.push(row);
     }
-    print!("\n{}", table::format(["load", "figure", "stock", "lazy", "percent"], &rows));
+    print!("\n{}", table::format(["load", "figure", "stock", "fixed", "lazy"], &rows));
     Ok(())
 }
 
@@ -141,6 +158,11 @@ mod tests {
         assert_eq!(of(Figure::Slowest, output), None);
         assert_eq!(of(Figure::PerCounted("lazy_unmap"), output).as_deref(), Some("3.000"));
         assert!(succeeded(output).is_ok() && succeeded("exit 1\n").is_err());
+        let counts =
+            "count pgscan_kswapd 1\ncount pgscan_direct 2\ncount pgsteal_kswapd 3\ncount pgsteal_direct 4\n\
+                      count workingset_refault_file 5\ncount workingset_refault_anon 6\n";
+        assert_eq!(reclaimed(counts).unwrap(), ", 3 scanned, 7 reclaimed, 11 refaults");
+        assert!(reclaimed(output).is_err());
         let medians = [vec![3.0, 1.0], vec![5.0, 1.0, 2.0]].map(|numbers| format!("{:.3}", median(numbers)));
         assert_eq!(medians, ["2.000", "2.000"]);
     }

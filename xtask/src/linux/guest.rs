@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{source, Kernel, BUGS, KERNELS};
+use super::{source, Kernel, BUGS, KERNELS, STOCK};
 use crate::failure::{self, ensure, Failure};
 use crate::guests::{self, Nodes};
 use crate::one_of;
@@ -18,11 +18,10 @@ const DISKS: [(&str, u64); 3] =
     [("pages.disk", 2 << 30), ("files.disk", 256 << 20), ("swap.disk", 256 << 20)];
 
 /// The programs in C, each with its source below `ports/linux`.
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 3] = [
     ("lazy_unmap", "selftest/lazy_unmap.c"),
+    ("owed_flush", "selftest/owed_flush.c"),
     ("bug_loads", "bugs/loads.c"),
-    ("owed_flush", "finds/owed_flush.c"),
-    ("lost_write", "finds/lost_write.c"),
 ];
 
 /// So often a guest is booted that does not come to its command.
@@ -80,14 +79,15 @@ impl<'a> Guest<'a> {
         guests::copy(busybox, &root.join("bin/busybox"))?;
         let programs = guests::build(workspace, "--quiet --package ceasefire-linux --example guest_loads")?;
         guests::copy(&programs.join("examples/guest_loads"), &root.join("bin/guest_loads"))?;
+        let headers = source::fetched(workspace, STOCK)?.join("tools/testing/selftests");
         for (program, source) in PROGRAMS {
             let mut compile = Command::new("cc");
-            compile
-                .args("-O2 -Wall -Werror -static -pthread -o".split(' '))
-                .arg(root.join("bin").join(program));
+            compile.args("-O2 -Wall -Werror -static -pthread -I".split(' ')).arg(&headers);
+            compile.arg("-o").arg(root.join("bin").join(program));
             failure::run(compile.arg(workspace.root.join("ports/linux").join(source)))?;
         }
         guests::program(&root.join("init"), include_str!("init"))?;
+        guests::program(&root.join("bin/limited"), include_str!("limited.sh"))?;
         guests::program(&root.join("bin/guards"), include_str!("guards.sh"))?;
         guests::program(&root.join("bin/suites"), include_str!("suites.sh"))?;
         guests::program(&root.join("bin/bug"), include_str!("bug.sh"))?;

@@ -1,10 +1,12 @@
 //! `cargo xtask linux`: the series of `ports/linux/` on Linux's own sources, in QEMU.
 //!
-//! `source` fetches Debian's sources of Linux, applies the series to a second copy, and builds kernels. `guest` boots one and runs a program in it. `compare` boots stock and lazy in turn and counts.
-//! `guards` runs the selftest, with each guard of the series taken away in turn. `suites` runs the tests of others.
+//! `source` fetches Debian's sources of Linux, applies the series to a second copy, and builds kernels. `guest` boots one and runs a program in it. `compare` boots kernels in turn and counts.
+//! `fixes` shows what stock Linux does while it owes a flush, and that the fixes end it. `guards` runs the selftest of the
+//! series, with each guard taken away in turn. `suites` runs the tests of others.
 //! `sanitize` looks whether the sanitizer finds historic bugs, those of Linux, and guards that are missing.
 
 mod compare;
+mod fixes;
 mod guards;
 mod guest;
 mod sanitize;
@@ -33,6 +35,8 @@ pub(crate) struct Kernel {
 
 /// As Debian has it.
 const STOCK: Kernel = Kernel { name: "stock", options: "" };
+/// With the fixes of ports/linux/fixes.
+const FIXED: Kernel = Kernel { name: "fixed", options: "" };
 /// With the series, and with the configuration of the stock kernel.
 const OFF: Kernel = Kernel { name: "off", options: "" };
 /// With the series, and `CONFIG_LAZY_UNMAP`.
@@ -45,9 +49,9 @@ const BUGS: Kernel = Kernel {
     options: "CONFIG_NUMA_EMU=y\nCONFIG_HUGETLBFS=y\nCONFIG_CHECKPOINT_RESTORE=y\nCONFIG_MEM_SOFT_DIRTY=y\n",
 };
 
-const KERNELS: &[Kernel] = &[STOCK, OFF, LAZY, DEBUG, BUGS];
-/// Those of which one must do as well as the other.
-const COMPARED: [Kernel; 2] = [STOCK, LAZY];
+const KERNELS: &[Kernel] = &[STOCK, FIXED, OFF, LAZY, DEBUG, BUGS];
+/// Those of which each must do as well as the first.
+const COMPARED: [Kernel; 3] = [STOCK, FIXED, LAZY];
 
 impl Kernel {
     /// Whether it has lazy unmap.
@@ -59,20 +63,29 @@ impl Kernel {
 /// What is to be done.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Options {
-    /// Fetches the sources of Linux 7.2, and applies the series of ports/linux/ to a copy.
+    /// Fetches the sources of Linux 7.2, and applies the fixes and the series of ports/linux/ to copies.
     Fetch,
     /// Builds kernels with the series and without.
     Build,
     /// Runs a command in a guest; needs Debian's `qemu-system-x86`, `busybox-static` and `e2fsprogs`.
     Boot(Boot),
+    /// Changes what is at an address for which reclaim owes a flush: CPUs use the old page on stock, and not with the fixes.
+    Fixes {
+        /// The changes of each kind.
+        #[arg(default_value_t = 100, value_parser = value_parser!(u32).range(1..=1_000_000))]
+        changes: u32,
+    },
     /// Runs the series' own test on it, and then without each guard.
     Test {
         #[arg(default_value_t = 60, value_parser = value_parser!(u32).range(1..=86_400))]
         seconds: u32,
     },
-    /// Runs Linux's own tests of memory management and stress-ng on the stock kernel and the lazy one.
-    Suites,
-    /// Counts TLB interrupts per page on both, boot by boot in turn.
+    /// Runs Linux's own tests of memory management and stress-ng on the stock kernel and another.
+    Suites {
+        #[arg(default_value = LAZY.name, value_parser = one_of(KERNELS, |kernel| kernel.name))]
+        kernel: Kernel,
+    },
+    /// Counts TLB interrupts per page on the stock kernel, the fixed and the lazy one, boot by boot in turn.
     Compare {
         #[arg(default_value_t = 5, value_parser = value_parser!(u32).range(1..=86_400))]
         boots: u32,
@@ -101,8 +114,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             print!("{}", guest.run(boot)?);
             Ok(())
         }
+        Options::Fixes { changes } => fixes::run(&workspace, *changes),
         Options::Test { seconds } => guards::run(&workspace, *seconds),
-        Options::Suites => suites::run(&workspace),
+        Options::Suites { kernel } => suites::run(&workspace, *kernel),
         Options::Compare { boots, loads } => {
             compare::run(&workspace, *boots, if loads.is_empty() { &Load::ALL } else { loads })
         }

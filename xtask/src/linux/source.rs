@@ -1,19 +1,19 @@
-//! Linux's sources: three copies, one of them with the series, of which all kernels but `stock` and `bugs` are made, and one
-//! with bugs; from one configuration.
+//! Linux's sources: copies as they are, with the fixes, with the series, of which all other kernels are made, and with bugs;
+//! from one configuration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use super::{Kernel, BUGS, LAZY, STOCK, VERSION};
+use super::{Kernel, BUGS, FIXED, LAZY, STOCK, VERSION};
 use crate::failure::{self, ensure, At as _, Failure};
 use crate::guests;
 use crate::workspace::Workspace;
 
 /// The folder of a kernel's sources.
 fn folder(workspace: &Workspace, kernel: Kernel) -> PathBuf {
-    let copy = if [STOCK, BUGS].contains(&kernel) { kernel } else { LAZY };
+    let copy = if [STOCK, FIXED, BUGS].contains(&kernel) { kernel } else { LAZY };
     workspace.target.join("linux").join(copy.name).join("source")
 }
 
@@ -30,16 +30,25 @@ pub(super) fn series(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
     patches(workspace, "series")
 }
 
+/// The patches of both series of fixes, in their order.
+pub(super) fn fixes(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
+    let mut fixes = patches(workspace, "fixes/reclaim")?;
+    fixes.extend(patches(workspace, "fixes/install")?);
+    Ok(fixes)
+}
+
 /// The patches of a folder below `ports/linux`, in their order.
 pub(super) fn patches(workspace: &Workspace, folder: &str) -> Result<Vec<PathBuf>, Failure> {
     let folder = workspace.root.join("ports/linux").join(folder);
     let mut patches = guests::files(&folder)?;
-    patches.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
+    let is_letter =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("0000-"));
+    patches.retain(|path| path.extension().is_some_and(|extension| extension == "patch") && !is_letter(path));
     patches.sort();
     Ok(patches)
 }
 
-/// Fetches the sources, and applies the series to one copy of them and the bugs to another. What an earlier call left is replaced.
+/// Fetches the sources, and applies the fixes, the series and the bugs to a copy each. What an earlier call left is replaced.
 pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
     let package = format!("linux-source-{VERSION}");
     let known =
@@ -49,23 +58,27 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
     let _ = fs::remove_dir_all(&unpacked);
     guests::unpack(&[package], &unpacked)?;
     let archive = guests::file(&unpacked, "*/linux-source-*.tar.xz")?;
-    for kernel in [STOCK, LAZY, BUGS] {
+    for kernel in [STOCK, FIXED, LAZY, BUGS] {
         let folder = folder(workspace, kernel);
         let _ = fs::remove_dir_all(&folder);
         guests::make(&folder)?;
         let mut tar = Command::new("tar");
         failure::run(tar.arg("xf").arg(&archive).args(["--strip-components", "1", "-C"]).arg(&folder))?;
     }
-    let lazy = folder(workspace, LAZY);
-    apply(&series(workspace)?, &lazy, &lazy)?;
+    for (kernel, patches) in [(FIXED, fixes(workspace)?), (LAZY, series(workspace)?)] {
+        let folder = folder(workspace, kernel);
+        apply(&patches, &folder, &folder)?;
+    }
     fit(&patches(workspace, "bugs")?, &folder(workspace, BUGS))
 }
 
 /// Applies the patches to copies of the files that they change, if [`fetch`] has brought them. Returns whether it has.
 pub(crate) fn check(workspace: &Workspace) -> Result<bool, Failure> {
     let Ok(source) = fetched(workspace, STOCK) else { return Ok(false) };
-    let (series, bugs) = (series(workspace)?, patches(workspace, "bugs")?);
-    apply(&series, &copies(workspace, &source, &series)?, &source)?;
+    let bugs = patches(workspace, "bugs")?;
+    for patches in [fixes(workspace)?, series(workspace)?] {
+        apply(&patches, &copies(workspace, &source, &patches)?, &source)?;
+    }
     fit(&bugs, &copies(workspace, &source, &bugs)?)?;
     Ok(true)
 }
@@ -101,13 +114,21 @@ fn fit(patches: &[PathBuf], files: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Applies the series to `files`. Each patch must fit, and satisfy the check of style of the `source`.
+/// Applies a series to `files`. Each patch must fit, and satisfy the check of style of the `source`.
 fn apply(patches: &[PathBuf], files: &Path, source: &Path) -> Result<(), Failure> {
     fit(patches, files)?;
     for patch in patches {
         let mut check = Command::new("scripts/checkpatch.pl");
-        // The series has no sign-off and no entry in MAINTAINERS: both are for the person that posts it.
-        check.args(["--no-tree", "--no-signoff", "--terse", "--ignore", "FILE_PATH_CHANGES"]).arg(patch);
+        // There is no sign-off and no entry in MAINTAINERS: both are for the person that posts it. Commits that `Fixes:` names
+        // are not in the package.
+        check.args([
+            "--no-tree",
+            "--no-signoff",
+            "--terse",
+            "--ignore",
+            "FILE_PATH_CHANGES,UNKNOWN_COMMIT_ID",
+        ]);
+        check.arg(patch);
         failure::run(check.current_dir(source))?;
     }
     Ok(())
@@ -165,15 +186,31 @@ mod tests {
     }
 
     #[test]
-    fn the_series_adds_the_selftest_that_runs_by_itself() {
+    fn the_patches_add_the_selftests_that_run_by_themselves() {
         let workspace = Workspace::load().unwrap();
-        let name = "selftest/lazy_unmap.c";
-        let alone = fs::read_to_string(workspace.root.join("ports/linux").join(name)).unwrap();
-        let last = series(&workspace).unwrap().pop().expect("there are patches");
-        let patch = fs::read_to_string(last).unwrap();
-        let (_, file) =
-            patch.split_once("+++ b/tools/testing/selftests/mm/lazy_unmap.c\n").expect("it is added");
-        let added = file.lines().skip(1).map_while(|line| line.strip_prefix('+'));
-        assert!(added.eq(alone.lines()), "{name} and the series differ");
+        for (name, patches) in [("lazy_unmap", series(&workspace)), ("owed_flush", fixes(&workspace))] {
+            let file = format!("tools/testing/selftests/mm/{name}.c");
+            let folder = workspace.target.join("selftests").join(name);
+            let _ = fs::remove_dir_all(&folder);
+            guests::make(&folder).unwrap();
+            for patch in patches.unwrap() {
+                let text = fs::read_to_string(patch).unwrap();
+                // The rest changes files that are not here.
+                let only = text.split("diff --git ").find(|part| part.starts_with(&format!("a/{file} ")));
+                let Some(only) = only else { continue };
+                let path = folder.join("one.patch");
+                fs::write(&path, format!("diff --git {only}")).unwrap();
+                let mut apply = Command::new("git");
+                // The folder is in nobody's repository.
+                apply.args(["apply", "one.patch"]).current_dir(&folder);
+                failure::run(apply.env("GIT_CEILING_DIRECTORIES", &workspace.target)).unwrap();
+            }
+            let [alone, added] = [format!("ports/linux/selftest/{name}.c"), file].map(|name| {
+                fs::read_to_string(workspace.root.join(&name))
+                    .or(fs::read_to_string(folder.join(&name)))
+                    .unwrap()
+            });
+            assert!(alone == added, "{name} and the patches differ");
+        }
     }
 }

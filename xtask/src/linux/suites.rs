@@ -1,4 +1,4 @@
-//! Linux's own selftests of memory management, and stress-ng's stressors of it, on the stock kernel and on the lazy one.
+//! Linux's own selftests of memory management, and stress-ng's stressors of it, on the stock kernel and on another.
 //!
 //! Their programs need libraries, so they come to the guest on its second disk. What a test says counts, and not whether
 //! it passes: on a small kernel in a small guest some fail and many are skipped. Both kernels must say the same.
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::guest::{succeeded, Boot, Guest};
-use super::{source, Kernel, COMPARED, LAZY, STOCK};
+use super::{source, Kernel, STOCK};
 use crate::failure::{self, ensure, Failure};
 use crate::guests;
 use crate::table;
@@ -27,11 +27,11 @@ const STRESS: &str = "/usr/bin/stress-ng";
 /// What each program said: its exit code, and how many of its parts passed, failed and were skipped.
 type Said = BTreeMap<String, String>;
 
-/// Runs all on both kernels and prints what each said.
-pub(super) fn run(workspace: &Workspace) -> Result<(), Failure> {
+/// Runs all on the stock kernel and on this one, and prints what each said.
+pub(super) fn run(workspace: &Workspace, kernel: Kernel) -> Result<(), Failure> {
     let files = workspace.target.join("linux/suites");
     collect(workspace, &files)?;
-    let guest = Guest::make(workspace, &COMPARED, Some(&files))?;
+    let guest = Guest::make(workspace, &[STOCK, kernel], Some(&files))?;
     let said = |kernel: Kernel| {
         // Some tests are of huge pages.
         let parameters = "transparent_hugepage=madvise".to_owned();
@@ -40,8 +40,8 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), Failure> {
         println!("---- {}\n{output}", kernel.name);
         succeeded(&output).map(|()| results(&output))
     };
-    let (rows, differ) = compare(&said(STOCK)?, &said(LAZY)?);
-    print!("\n{}", table::format(["program", "stock", "lazy"], &rows));
+    let (rows, differ) = compare(&said(STOCK)?, &said(kernel)?);
+    print!("\n{}", table::format(["program", "stock", kernel.name], &rows));
     ensure!(differ.is_empty(), inconclusive, "the kernels differ in: {}", differ.join(", "));
     Ok(())
 }
@@ -86,14 +86,14 @@ fn results(output: &str) -> Said {
 }
 
 /// The lines of the table, and the programs that said different things or ran on one kernel alone.
-fn compare(stock: &Said, lazy: &Said) -> (Vec<[String; 3]>, Vec<String>) {
-    let names: BTreeSet<&String> = stock.keys().chain(lazy.keys()).collect();
+fn compare(stock: &Said, other: &Said) -> (Vec<[String; 3]>, Vec<String>) {
+    let names: BTreeSet<&String> = stock.keys().chain(other.keys()).collect();
     let cell =
         |said: &Said, name: &String| said.get(name).cloned().unwrap_or_else(|| "did not run".to_owned());
-    let row = |name: &&String| [(*name).clone(), cell(stock, name), cell(lazy, name)];
+    let row = |name: &&String| [(*name).clone(), cell(stock, name), cell(other, name)];
     let rows: Vec<_> = names.iter().map(row).collect();
     let differ =
-        rows.iter().filter(|[_, stock, lazy]| stock != lazy).map(|[name, ..]| name.clone()).collect();
+        rows.iter().filter(|[_, stock, other]| stock != other).map(|[name, ..]| name.clone()).collect();
     (rows, differ)
 }
 

@@ -1,15 +1,15 @@
 //! What the sanitizer finds in Linux.
 //!
 //! The patches of `ports/linux/bugs/` bring historic bugs of TLB flushes back in one kernel, where each sleeps until its
-//! parameter is set. A guest sets it and runs a load, under the plugin of `ceasefire sanitize`. A program shows two bugs
-//! that Linux has by itself. Without any bug, all loads must be without a find. `watch` runs a guest until its first find.
-//! `guards` are those of the series, each of which is missing in turn.
+//! parameter is set. A guest sets it and runs a load, under the plugin of `ceasefire sanitize`. A program shows what Linux has
+//! by itself, and must be without a find on the kernel with the fixes. Without any bug, all loads must be without a find. `watch` runs a guest until its first find.
+//! `rules` runs one with the rules of the series, whose guards are missing in turn.
 
-mod guards;
+mod rules;
 mod watch;
 
 use super::guest::{Boot, Guest};
-use super::{BUGS, DEBUG};
+use super::{Kernel, BUGS, DEBUG, FIXED, STOCK};
 use crate::failure::{ensure, Failure};
 use crate::sanitize::emulator::Emulator;
 use crate::table;
@@ -28,8 +28,11 @@ pub(crate) struct Case {
 enum What {
     /// The bug of that name, and the load that shows it.
     Bug(&'static str),
-    /// What Linux has by itself, by `ports/linux/finds/owed_flush.c`: its first argument, and its last.
-    Owed(&'static str, &'static str),
+    /// A test of `ports/linux/selftest/owed_flush.c` on the stock kernel, by its number.
+    Owed(u32),
+    /// The same, or all (0), on this kernel and by the rules of `ports/linux/lazy.toml`: without them no page is known to have
+    /// lost its slot, and one that is written in its slot is taken for one that was given away.
+    Slot(Kernel, u32),
     /// The series without a guard, or with `all`.
     Guard(&'static str),
 }
@@ -45,7 +48,7 @@ enum Expected {
 impl Case {
     /// Bugs in the order of the patches, Linux's own, and the guards.
     #[rustfmt::skip]
-    pub(super) const ALL: [Self; 43] = [
+    pub(super) const ALL: [Self; 49] = [
         Self::bug("mremap", "mremap"),
         Self::bug("mremap_huge", "mremap_huge"),
         Self::bug("gather", "zap"),
@@ -77,10 +80,16 @@ impl Case {
         Self::bug("cow", "fork"),
         Self::bug("needless", "mprotect"),
         Self::bug("lazyfree", "lazyfree"),
-        Self::new("old_page", What::Owed("store", "")),
-        Self::new("old_page_unreclaimed", What::Owed("store", "unreclaimed")).but(Expected::Nothing),
-        Self::new("guard_page", What::Owed("guard", "")),
-        Self::new("guard_page_unreclaimed", What::Owed("guard", "unreclaimed")).but(Expected::Nothing),
+        Self::new("owed_write", What::Slot(STOCK, 1)),
+        Self::new("owed_direct", What::Slot(STOCK, 2)),
+        Self::new("owed_writeback", What::Slot(STOCK, 3)).but(Expected::Either),
+        Self::new("owed_guard", What::Owed(4)),
+        Self::new("owed_private", What::Owed(5)),
+        Self::new("owed_copy", What::Owed(6)),
+        Self::new("owed_poison", What::Owed(7)),
+        Self::new("owed_zero", What::Owed(8)),
+        Self::new("owed_free", What::Owed(9)),
+        Self::new("owed_fixed", What::Slot(FIXED, 0)).but(Expected::Nothing),
         Self::new("all_guards", What::Guard("all")).but(Expected::Nothing),
         Self::new("without_wait", What::Guard("wait")).but(Expected::Either),
         Self::new("without_tick", What::Guard("tick")).but(Expected::Either),
@@ -103,17 +112,29 @@ impl Case {
         Self { expected, ..self }
     }
 
+    fn kernel(&self) -> Kernel {
+        match self.what {
+            What::Bug(_) => BUGS,
+            What::Owed(_) => STOCK,
+            What::Slot(kernel, _) => kernel,
+            What::Guard(_) => DEBUG,
+        }
+    }
+
     /// The load of a bug.
     fn load(&self) -> Option<&'static str> {
         match self.what {
             What::Bug(load) => Some(load),
-            What::Owed(..) | What::Guard(_) => None,
+            What::Owed(_) | What::Slot(..) | What::Guard(_) => None,
         }
     }
 }
 
 /// The CPUs that loads of bugs want.
 const CPUS: u32 = 4;
+
+/// The changes of each test of what is owed, at most.
+const CHANGES: u32 = 100;
 
 /// What a run has found: its first find, or the kinds of those that no rule leaves out.
 #[derive(Debug)]
@@ -135,17 +156,13 @@ impl Row {
 /// Makes the runs, each for so many seconds of its load at most; and one with the loads of all bugs and no bug.
 pub(super) fn run(workspace: &Workspace, seconds: u32, cases: &[Case]) -> Result<(), Failure> {
     let emulator = Emulator::find(workspace)?;
-    let (guards, others): (Vec<&Case>, Vec<&Case>) =
-        cases.iter().partition(|case| matches!(case.what, What::Guard(_)));
-    let mut kernels = Vec::new();
-    kernels.extend((!others.is_empty()).then_some(BUGS));
-    kernels.extend((!guards.is_empty()).then_some(DEBUG));
+    let kernels: Vec<Kernel> = cases.iter().map(Case::kernel).collect();
     let guest = Guest::make(workspace, &kernels, None)?;
     let report = workspace.target.join("linux/guest/report");
     let mut rows = Vec::new();
-    let mut boot = |name, expected, cpus: u32, command: &str| {
+    let mut boot = |name, expected, kernel, cpus: u32, command: &str| {
         let parameters = format!("nokaslr numa=fake=2 transparent_hugepage=madvise maxcpus={cpus}");
-        let boot = Boot { parameters, ..Boot::new(BUGS, command) };
+        let boot = Boot { parameters, ..Boot::new(kernel, command) };
         println!("==> {command}");
         let first = watch(&mut guest.command(emulator.command("x86_64", &report)?, &boot)?, &report)?;
         let (kinds, seconds) = first.map(|First { kind, seconds }| (kind.name().to_owned(), seconds)).unzip();
@@ -155,27 +172,32 @@ pub(super) fn run(workspace: &Workspace, seconds: u32, cases: &[Case]) -> Result
         rows.push(row);
         Ok::<(), Failure>(())
     };
-    for Case { name, what, expected } in &others {
-        match what {
-            What::Bug(load) => boot(name, *expected, CPUS, &format!("bug {name} {seconds} {load}"))?,
-            What::Owed(change, how) => {
-                // The emulator has few to run them on, and both that count must run at once.
-                boot(name, *expected, 2, &format!("owed_flush {change} {seconds} /mnt/load {how}"))?;
-            }
-            What::Guard(_) => {}
-        }
+    for case in cases {
+        let Case { name, what, expected } = case;
+        let (cpus, command) = match what {
+            What::Bug(load) => (CPUS, format!("bug {name} {seconds} {load}")),
+            // The emulator has few to run them on, and both that count must run at once.
+            What::Owed(test) => (2, format!("owed_flush /mnt {CHANGES} {test}")),
+            What::Slot(..) | What::Guard(_) => continue,
+        };
+        boot(name, *expected, case.kernel(), cpus, &command)?;
     }
-    let mut loads: Vec<&str> = others.iter().filter_map(|case| case.load()).collect();
+    let mut loads: Vec<&str> = cases.iter().filter_map(Case::load).collect();
     loads.sort_unstable();
     loads.dedup();
     if !loads.is_empty() {
-        boot("(no bug)", Expected::Nothing, CPUS, &format!("bug none {seconds} {}", loads.join(" ")))?;
+        boot("(no bug)", Expected::Nothing, BUGS, CPUS, &format!("bug none {seconds} {}", loads.join(" ")))?;
     }
-    for Case { name, what, expected } in guards {
-        if let What::Guard(guard) = what {
-            let kinds = guards::run(workspace, &emulator, &guest, guard, seconds)?;
-            rows.push(Row { name, expected: *expected, kinds, seconds: None });
-        }
+    for case in cases {
+        // The selftest fails where it shows something.
+        let (command, codes) = match case.what {
+            What::Slot(_, test) => (format!("owed_flush /mnt {CHANGES} {test}"), &[0, 1][..]),
+            What::Guard(guard) => (format!("guards {seconds} {guard}"), &[0][..]),
+            What::Bug(_) | What::Owed(_) => continue,
+        };
+        let Case { name, expected, .. } = *case;
+        let kinds = rules::run(workspace, &emulator, &guest, name, (case.kernel(), &command), codes)?;
+        rows.push(Row { name, expected, kinds, seconds: None });
     }
     let cells: Vec<_> = rows.iter().map(Row::cells).collect();
     print!("\n{}", table::format(["run", "found", "kind", "seconds"], &cells));
