@@ -52,7 +52,7 @@ fn results_of(output: &str) -> Result<Vec<Kind>, Failure> {
     Ok(kinds)
 }
 
-/// Of a line such as `not ok 4 MADV_GUARD_INSTALL: old after 10 of 10 changes, 10 tries, 500 VMAs`.
+/// Of a line such as `not ok 4 MADV_GUARD_INSTALL: old after 10 of 10 changes, 0 of them late, 500 VMAs`.
 fn kind_of(line: &str) -> Option<Kind> {
     let (is_ok, rest) = match line.strip_prefix("not ok ") {
         Some(rest) => (false, rest),

@@ -67,7 +67,7 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
     }
     for (kernel, patches) in [(FIXED, fixes(workspace)?), (LAZY, series(workspace)?)] {
         let folder = folder(workspace, kernel);
-        apply(&patches, &folder, &folder)?;
+        apply(&patches, kernel, &folder, &folder)?;
     }
     fit(&patches(workspace, "bugs")?, &folder(workspace, BUGS))
 }
@@ -76,8 +76,8 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
 pub(crate) fn check(workspace: &Workspace) -> Result<bool, Failure> {
     let Ok(source) = fetched(workspace, STOCK) else { return Ok(false) };
     let bugs = patches(workspace, "bugs")?;
-    for patches in [fixes(workspace)?, series(workspace)?] {
-        apply(&patches, &copies(workspace, &source, &patches)?, &source)?;
+    for (kernel, patches) in [(FIXED, fixes(workspace)?), (LAZY, series(workspace)?)] {
+        apply(&patches, kernel, &copies(workspace, &source, &patches)?, &source)?;
     }
     fit(&bugs, &copies(workspace, &source, &bugs)?)?;
     Ok(true)
@@ -114,8 +114,8 @@ fn fit(patches: &[PathBuf], files: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Applies a series to `files`. Each patch must fit, and satisfy the check of style of the `source`.
-fn apply(patches: &[PathBuf], files: &Path, source: &Path) -> Result<(), Failure> {
+/// Applies the patches of a kernel to `files`. Each patch must fit, and satisfy the check of style of the `source`.
+fn apply(patches: &[PathBuf], kernel: Kernel, files: &Path, source: &Path) -> Result<(), Failure> {
     fit(patches, files)?;
     for patch in patches {
         let mut check = Command::new("scripts/checkpatch.pl");
@@ -128,6 +128,9 @@ fn apply(patches: &[PathBuf], files: &Path, source: &Path) -> Result<(), Failure
             "--ignore",
             "FILE_PATH_CHANGES,UNKNOWN_COMMIT_ID",
         ]);
+        if kernel == FIXED {
+            check.arg("--strict");
+        }
         check.arg(patch);
         failure::run(check.current_dir(source))?;
     }
