@@ -224,23 +224,28 @@ static int hole(void)
 	return hole_of(disk);
 }
 
-/* As above, and the first page has room on the disk. */
+/* Writes the first page, as a whole: nothing needs to be read for that. */
+static int write_first(char value)
+{
+	static char content[1 << 16];
+
+	content[0] = value;
+	return pwrite(disk, content, page, 0) == page ? 0 : -errno;
+}
+
+/* The first page has room on the disk. */
 static int written(void)
 {
-	static char old[1 << 16];
+	int result = write_first(OLD);
 
-	old[0] = OLD;
-	if (pwrite(disk, old, page, 0) != page || fdatasync(disk))
-		return -errno;
+	if (result || fdatasync(disk))
+		return result ? result : -errno;
 	return touch();
 }
 
 static int store_by_write(void)
 {
-	static char new[1 << 16];
-
-	new[0] = NEW;
-	return pwrite(disk, new, page, 0) == page ? 0 : -errno;
+	return write_first(NEW);
 }
 
 static int store_direct(void)
@@ -389,11 +394,24 @@ static const struct change changes[] = {
 #define FEW 500
 #define MANY 16000
 
-/* Maps what is reclaimed as the last of many, in an area that is one again later. */
-static void map(const struct change *change, char *area, int others)
+static size_t area_bytes(void)
+{
+	return (MANY + 2) * bytes + page;
+}
+
+/*
+ * Maps what is reclaimed as the last of many. Returns the area that they are in:
+ * that of the call before, if it is given.
+ */
+static char *map(const struct change *change, char *area, int others)
 {
 	const int access = PROT_READ | PROT_WRITE;
+	char *from;
 
+	area = mmap(area, area_bytes(), PROT_NONE, (area ? MAP_FIXED : 0) |
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (area == MAP_FAILED)
+		ksft_exit_fail_perror("mmap");
 	at = area + others * bytes;
 	if (change->file) {
 		for (char *other = area; other <= at; other += bytes)
@@ -401,19 +419,20 @@ static void map(const struct change *change, char *area, int others)
 				 MAP_SHARED : change->flags), *change->file, 0) != other)
 				ksft_exit_fail_perror("mmap");
 		madvise(at, bytes, MADV_RANDOM);
-		return;
+		return area;
 	}
 	/* A page more than is moved, or the VMA would leave its anon_vma. */
-	area = mmap(at + bytes, bytes + page, access,
+	from = mmap(at + bytes, bytes + page, access,
 		    MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (area == MAP_FAILED || madvise(area, bytes + page, MADV_NOHUGEPAGE))
+	if (from == MAP_FAILED || madvise(from, bytes + page, MADV_NOHUGEPAGE))
 		ksft_exit_fail_perror("mmap");
-	for (char *other = at - others * bytes; other <= at; other += bytes) {
-		store(area, OLD);
-		if (mremap(area, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED |
+	for (char *other = area; other <= at; other += bytes) {
+		store(from, OLD);
+		if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED |
 			   MREMAP_DONTUNMAP, other) != other)
 			ksft_exit_fail_perror("mremap");
 	}
+	return area;
 }
 
 /* What became of a round. */
@@ -461,15 +480,9 @@ static int round_of(const struct change *change, struct outcome *outcome)
 
 static void run(const struct change *change)
 {
-	size_t length = (MANY + 2) * bytes + page;
 	int tries = 0, changed = 0, late = 0, old = 0, others = FEW, result = 0;
-	char *area;
+	char *area = map(change, NULL, others);
 
-	area = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		    -1, 0);
-	if (area == MAP_FAILED)
-		ksft_exit_fail_perror("mmap");
-	map(change, area, others);
 	while (changed - late < rounds) {
 		struct outcome outcome;
 
@@ -486,12 +499,9 @@ static void run(const struct change *change)
 		if (others == MANY)
 			break;
 		others *= 2;
-		if (mmap(area, length, PROT_NONE, MAP_FIXED | MAP_PRIVATE |
-			 MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) != area)
-			ksft_exit_fail_perror("mmap");
 		map(change, area, others);
 	}
-	munmap(area, length);
+	munmap(area, area_bytes());
 	if (result)
 		ksft_test_result_skip("%s: %s\n", change->name, strerror(-result));
 	else if (!changed)

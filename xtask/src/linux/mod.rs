@@ -1,9 +1,9 @@
 //! `cargo xtask linux`: the series of `ports/linux/` on Linux's own sources, in QEMU.
 //!
-//! `source` fetches Debian's sources of Linux, applies the series to a second copy, and builds kernels. `guest` boots one and runs a program in it. `compare` boots kernels in turn and counts.
-//! `fixes` shows what stock Linux does while it owes a flush, and that the fixes end it. `guards` runs the selftest of the
-//! series, with each guard taken away in turn. `suites` runs the tests of others.
-//! `sanitize` looks whether the sanitizer finds historic bugs, those of Linux, and guards that are missing.
+//! `source` fetches Debian's sources of Linux, applies patches to copies, and builds kernels. `guest` boots one and runs a
+//! program in it. `compare` boots kernels in turn and counts. `fixes` shows what stock Linux does while it owes a flush, and
+//! that the fixes end it. `guards` runs the selftest of the series, with each guard taken away in turn. `suites` runs the
+//! tests of others. `sanitize` looks whether the sanitizer finds historic bugs, those of Linux, and guards that are missing.
 
 mod compare;
 mod fixes;

@@ -26,15 +26,20 @@ pub(super) fn fetched(workspace: &Workspace, kernel: Kernel) -> Result<PathBuf, 
 }
 
 /// The patches of the series, in their order.
-pub(super) fn series(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
+fn series(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
     patches(workspace, "series")
 }
 
 /// The patches of both series of fixes, in their order.
-pub(super) fn fixes(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
+fn fixes(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
     let mut fixes = patches(workspace, "fixes/reclaim")?;
     fixes.extend(patches(workspace, "fixes/install")?);
     Ok(fixes)
+}
+
+/// The kernels that consist of patches in the form of mails, and these.
+fn patched(workspace: &Workspace) -> Result<[(Kernel, Vec<PathBuf>); 2], Failure> {
+    Ok([(FIXED, fixes(workspace)?), (LAZY, series(workspace)?)])
 }
 
 /// The patches of a folder below `ports/linux`, in their order.
@@ -65,7 +70,7 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
         let mut tar = Command::new("tar");
         failure::run(tar.arg("xf").arg(&archive).args(["--strip-components", "1", "-C"]).arg(&folder))?;
     }
-    for (kernel, patches) in [(FIXED, fixes(workspace)?), (LAZY, series(workspace)?)] {
+    for (kernel, patches) in patched(workspace)? {
         let folder = folder(workspace, kernel);
         apply(&patches, kernel, &folder, &folder)?;
     }
@@ -76,7 +81,7 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
 pub(crate) fn check(workspace: &Workspace) -> Result<bool, Failure> {
     let Ok(source) = fetched(workspace, STOCK) else { return Ok(false) };
     let bugs = patches(workspace, "bugs")?;
-    for (kernel, patches) in [(FIXED, fixes(workspace)?), (LAZY, series(workspace)?)] {
+    for (kernel, patches) in patched(workspace)? {
         apply(&patches, kernel, &copies(workspace, &source, &patches)?, &source)?;
     }
     fit(&bugs, &copies(workspace, &source, &bugs)?)?;

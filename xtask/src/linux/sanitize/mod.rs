@@ -1,9 +1,10 @@
 //! What the sanitizer finds in Linux.
 //!
 //! The patches of `ports/linux/bugs/` bring historic bugs of TLB flushes back in one kernel, where each sleeps until its
-//! parameter is set. A guest sets it and runs a load, under the plugin of `ceasefire sanitize`. A program shows what Linux has
-//! by itself, and must be without a find on the kernel with the fixes. Without any bug, all loads must be without a find. `watch` runs a guest until its first find.
-//! `rules` runs one with the rules of the series, whose guards are missing in turn.
+//! parameter is set. A guest sets it and runs a load, under the plugin of `ceasefire sanitize`. A program shows what Linux
+//! has by itself, and must be without a find on the kernel with the fixes. Without any bug, all loads must be without a
+//! find. `watch` runs a guest until its first find. `rules` runs one with the rules of the series, whose guards are missing
+//! in turn.
 
 mod rules;
 mod watch;
@@ -136,6 +137,11 @@ const CPUS: u32 = 4;
 /// The changes of each test of what is owed, at most.
 const CHANGES: u32 = 100;
 
+/// The command for one of these tests, or for all.
+fn owed(test: u32) -> String {
+    format!("owed_flush /mnt {CHANGES} {test}")
+}
+
 /// What a run has found: its first find, or the kinds of those that no rule leaves out.
 #[derive(Debug)]
 struct Row {
@@ -177,7 +183,7 @@ pub(super) fn run(workspace: &Workspace, seconds: u32, cases: &[Case]) -> Result
         let (cpus, command) = match what {
             What::Bug(load) => (CPUS, format!("bug {name} {seconds} {load}")),
             // The emulator has few to run them on, and both that count must run at once.
-            What::Owed(test) => (2, format!("owed_flush /mnt {CHANGES} {test}")),
+            What::Owed(test) => (2, owed(*test)),
             What::Slot(..) | What::Guard(_) => continue,
         };
         boot(name, *expected, case.kernel(), cpus, &command)?;
@@ -191,12 +197,12 @@ pub(super) fn run(workspace: &Workspace, seconds: u32, cases: &[Case]) -> Result
     for case in cases {
         // The selftest fails where it shows something.
         let (command, codes) = match case.what {
-            What::Slot(_, test) => (format!("owed_flush /mnt {CHANGES} {test}"), &[0, 1][..]),
+            What::Slot(_, test) => (owed(test), &[0, 1][..]),
             What::Guard(guard) => (format!("guards {seconds} {guard}"), &[0][..]),
             What::Bug(_) | What::Owed(_) => continue,
         };
         let Case { name, expected, .. } = *case;
-        let kinds = rules::run(workspace, &emulator, &guest, name, (case.kernel(), &command), codes)?;
+        let kinds = rules::run(workspace, &emulator, &guest, name, case.kernel(), &command, codes)?;
         rows.push(Row { name, expected, kinds, seconds: None });
     }
     let cells: Vec<_> = rows.iter().map(Row::cells).collect();

@@ -15,7 +15,8 @@ pub(super) fn run(
     emulator: &Emulator,
     guest: &Guest,
     name: &str,
-    (kernel, command): (Kernel, &str),
+    kernel: Kernel,
+    command: &str,
     codes: &[u8],
 ) -> Result<Option<String>, Failure> {
     failure::run(&mut workspace.cargo("build --quiet --release --package ceasefire-cli"))?;
