@@ -540,6 +540,9 @@ int main(int count, char **arguments)
 	ksft_print_header();
 	if (count > 2)
 		rounds = atoi(arguments[2]);
+	if (rounds < 1 || test > ARRAY_SIZE(changes))
+		ksft_exit_fail_msg("It takes 1 change or more, and has %zu tests\n",
+				   ARRAY_SIZE(changes));
 	page = sysconf(_SC_PAGESIZE);
 	bytes = PAGES * page;
 	if (sched_getaffinity(0, sizeof(set), &set) || CPU_COUNT(&set) < 2)
@@ -561,8 +564,6 @@ int main(int count, char **arguments)
 		ksft_exit_fail_perror("pthread_create");
 	run_on(cpu);
 	set_priority(SCHED_FIFO, 2);
-	if (test > ARRAY_SIZE(changes))
-		ksft_exit_skip("there are %zu tests\n", ARRAY_SIZE(changes));
 	ksft_set_plan(test ? 1 : ARRAY_SIZE(changes));
 	for (size_t i = 0; i < ARRAY_SIZE(changes); i++)
 		if (!test || i == test - 1)
