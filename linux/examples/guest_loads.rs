@@ -25,7 +25,8 @@ usage: guest_loads madvise THREADS COUNT          each pinned thread gives one p
        guest_loads read THREADS PAGES FILE        each thread reads its PAGES pages of a mapped file
        guest_loads store THREADS PAGES FILE N     each thread stores to its PAGES pages of a mapped file, while as
                                                   many pinned threads load from N other pages
-       guest_loads fill THREADS PAGES ROUNDS      each thread stores to its PAGES fresh pages, ROUNDS times in turn
+       guest_loads fill THREADS PAGES ROUNDS [FILE N]  each thread stores to its PAGES fresh pages, ROUNDS times in turn,
+                                                  after each has loaded from N mapped pages of a file
        guest_loads processes COUNT PAGES FILE     each of COUNT processes reads its PAGES pages of a mapped file
        guest_loads part N PAGES FILE              the N-th of these processes, by itself
        guest_loads faults THREADS PAGES FILE N    how long N fresh pages take, while threads read without end
@@ -126,8 +127,11 @@ fn stores(threads: usize, pages: usize, file: &str, others: usize) -> Outcome {
     })
 }
 
-/// Each thread stores to fresh pages of its own, again and again.
-fn fills(threads: usize, pages: usize, rounds: usize) -> Outcome {
+/// Each thread stores to fresh pages of its own, again and again, beside pages of a file that stay mapped.
+fn fills(threads: usize, pages: usize, rounds: usize, file: Option<(&str, usize)>) -> Outcome {
+    if let Some((file, others)) = file {
+        reads(threads, others, file)?;
+    }
     let start = map(threads * pages * PAGE)? as usize;
     for _ in 0..rounds {
         in_parts(start, threads, pages, store_all);
@@ -260,7 +264,10 @@ fn main() -> Outcome {
         ("munmap", []) => pinned(threads, || munmaps(number)),
         ("read", [file]) => reads(threads, number, file),
         ("store", [file, others]) => stores(threads, number, file, others.parse()?),
-        ("fill", [rounds]) => fills(threads, number, rounds.parse()?),
+        ("fill", [rounds]) => fills(threads, number, rounds.parse()?, None),
+        ("fill", [rounds, file, others]) => {
+            fills(threads, number, rounds.parse()?, Some((file, others.parse()?)))
+        }
         ("processes", [file]) => processes(threads, number, file),
         ("part", [file]) => part(threads, number, file),
         ("faults", [file, samples]) => {

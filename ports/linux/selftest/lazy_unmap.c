@@ -4,9 +4,9 @@
  * and moved.
  *
  * Each slot is a page that some operation changes again and again, to a value or
- * to zero.  Readers on all CPUs compare every load with what the operation
+ * to zero. Readers on all CPUs compare every load with what the operation
  * allows: nothing older than the last change that has returned, nothing newer
- * than the last that has begun.  Meanwhile another thread has the pages reclaimed
+ * than the last that has begun. Meanwhile another thread has the pages reclaimed
  * and moved to another node, and a process fills the memory that was freed.
  *
  * Each operation runs in a process of its own, one after another.
@@ -32,11 +32,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kselftest.h"
+
 #ifndef MADV_PAGEOUT
 #define MADV_PAGEOUT 21
 #endif
 /* Of linux/mempolicy.h: move pages that only this process maps. */
-#define MOVE_OWN	(1 << 1)
+#define MOVE_OWN	2
 
 #define PAGE		4096L
 #define SLOTS		64
@@ -54,8 +56,6 @@
 #define NO_VALUE	255
 #define CPUS_MAX	64
 
-#define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
-
 /* A page, and how often it was changed. */
 struct slot {
 	long number;
@@ -72,9 +72,9 @@ struct kind {
 	int open_flags;
 	/*
 	 * In every other round one thread alone uses one page: it changes it many
-	 * times without a pause, since a CPU that idles forgets its TLB.  Pages are
+	 * times without a pause, since a CPU that idles forgets its TLB. Pages are
 	 * reclaimed after its first change, and the file is written out before its
-	 * last, so that the page may be unmapped and clean then.  Afterwards nobody
+	 * last, so that the page may be unmapped and clean then. Afterwards nobody
 	 * uses the page until it may have been freed.
 	 */
 	bool bursts;
@@ -106,7 +106,7 @@ static void fail(const char *what)
 }
 
 /*
- * What a page begins with after a change: zero after an odd one.  One byte, since
+ * What a page begins with after a change: zero after an odd one. One byte, since
  * the kernel may copy byte by byte.
  */
 static unsigned char value_of(long change)
@@ -121,7 +121,7 @@ static atomic_uchar *byte(const struct slot *slot)
 
 static void write_page(long number, unsigned char value)
 {
-	static _Thread_local unsigned char *page;
+	static __thread unsigned char *page;
 
 	if (!page)
 		page = aligned_alloc(PAGE, PAGE);
@@ -209,6 +209,7 @@ static const struct kind kinds[] = {
 	{ "swap", by_store, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 	  .bursts = true },
 };
+
 #define KINDS ((long)ARRAY_SIZE(kinds))
 
 /* Whether one thread alone uses pages in this round. */
@@ -255,7 +256,7 @@ static void change(struct slot *slot)
 {
 	long next = atomic_load(&slot->begun) + 1;
 
-	/* It maps the page.  Other changes must also find pages without a PTE. */
+	/* It maps the page. Other changes must also find pages without a PTE. */
 	if (kind->bursts)
 		check(slot);
 	atomic_store(&slot->begun, next);
@@ -350,7 +351,7 @@ static void move_all(int node)
 }
 
 /*
- * Of the whole node, as when memory is short.  The other way, MADV_PAGEOUT, ends
+ * Of the whole node, as when memory is short. The other way, MADV_PAGEOUT, ends
  * with a flush of the pages that were used.
  */
 static void reclaim_node(void)
@@ -366,7 +367,7 @@ static void reclaim_node(void)
 	close(node);
 }
 
-/* Clean pages can be reclaimed.  Some become clean after they were unmapped. */
+/* Clean pages can be reclaimed. Some become clean after they were unmapped. */
 static void *syncer(void *unused)
 {
 	long count = 0;
@@ -412,7 +413,7 @@ static void *reclaimer(void *unused)
 			madvise((void *)byte(first_slot(round)), NEAR * STRIDE * PAGE,
 				MADV_PAGEOUT);
 		/*
-		 * Of all lengths, up to that of several late ticks.  After a burst
+		 * Of all lengths, up to that of several late ticks. After a burst
 		 * nobody uses the page before its wait is over.
 		 */
 		usleep(1000 << (burst ? 6 : round % 8));
@@ -423,7 +424,7 @@ static void *reclaimer(void *unused)
 }
 
 /*
- * Uses the memory that was freed.  In a process of its own, because each end of a
+ * Uses the memory that was freed. In a process of its own, because each end of a
  * mapping flushes the address space.
  */
 static pid_t fill(void)
@@ -498,13 +499,14 @@ static long count_of(const char *name)
 
 static void start(pthread_t *thread, void *(*function)(void *), void *argument)
 {
+	/* Of the child that has this test: the process that fills memory ends with it. */
 	if (pthread_create(thread, NULL, function, argument)) {
 		perror("# pthread_create");
-		exit(2);
+		exit(1);
 	}
 }
 
-/* In a process of its own.  Returns whether a reader has failed. */
+/* In a process of its own. Returns whether a reader has failed. */
 static bool run(double seconds, const char *folder)
 {
 	pthread_t threads[CPUS_MAX + CHANGERS + 2];
@@ -538,7 +540,7 @@ static bool run(double seconds, const char *folder)
 }
 
 /* One line of the test's result. */
-static bool test(long number, double seconds, const char *folder)
+static void test(double seconds, const char *folder)
 {
 	int status = 1;
 	pid_t child = fork();
@@ -546,36 +548,51 @@ static bool test(long number, double seconds, const char *folder)
 	if (!child)
 		exit(run(seconds, folder));
 	if (child < 0 || waitpid(child, &status, 0) != child)
-		perror("# fork");
-	printf("%sok %ld %s\n", status ? "not " : "", number, kind->name);
-	return status;
+		ksft_print_msg("fork: %s\n", strerror(errno));
+	ksft_test_result(!status, "%s\n", kind->name);
+}
+
+#define SWITCH	"/proc/sys/vm/lazy_unmap"
+
+/* Returns what it was, or nothing if there is no switch that we may touch. */
+static char turn(char on)
+{
+	int file = open(SWITCH, O_RDWR);
+	char before = 0;
+
+	if (file < 0)
+		return 0;
+	if (pread(file, &before, 1, 0) != 1 || pwrite(file, &on, 1, 0) != 1)
+		before = 0;
+	close(file);
+	return before;
 }
 
 int main(int argc, char **argv)
 {
 	const char *folder = argc > 2 ? argv[2] : ".", *only = argc > 3 ? argv[3] : NULL;
-	long seconds = argc > 1 ? atol(argv[1]) : 10, chosen = 0, i, n = 0;
-	bool bad = false;
+	long seconds = argc > 1 ? atol(argv[1]) : 10, chosen = 0, i;
+	char before;
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
+	ksft_print_header();
 	for (i = 0; i < KINDS; i++)
 		chosen += !only || !strcmp(only, kinds[i].name);
-	if (argc > 4 || seconds < 1 || !chosen) {
-		fprintf(stderr, "usage: %s [SECONDS [FOLDER [OPERATION]]]\noperations:",
-			argv[0]);
-		for (i = 0; i < KINDS; i++)
-			fprintf(stderr, " %s", kinds[i].name);
-		fprintf(stderr, "\n");
-		return 2;
-	}
+	if (argc > 4 || seconds < 1 || !chosen)
+		ksft_exit_fail_msg("usage: %s [SECONDS [FOLDER [OPERATION]]]\n", argv[0]);
 	cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	if (cpus > CPUS_MAX)
 		cpus = CPUS_MAX;
-	printf("TAP version 13\n1..%ld\n", chosen);
+	before = turn('1');
+	if (!before)
+		ksft_print_msg("%s: %s, the kernel is tested as it is\n", SWITCH,
+			       strerror(errno));
+	ksft_set_plan(chosen);
 	for (i = 0; i < KINDS; i++) {
 		kind = &kinds[i];
 		if (!only || !strcmp(only, kind->name))
-			bad |= test(++n, (double)seconds / chosen, folder);
+			test((double)seconds / chosen, folder);
 	}
-	return bad;
+	if (before)
+		turn(before);
+	ksft_finished();
 }

@@ -41,8 +41,11 @@ impl Figure {
             }
         };
         let interrupts = count(output, "tlb")?;
-        let own = rounds(output).map_or(String::new(), |rounds| format!(", {rounds} rounds of lazy unmap"));
-        Ok((interrupts as f64 / pages.max(1) as f64, format!("{interrupts} interrupts, {pages} pages{own}")))
+        let waited = waited(output);
+        Ok((
+            interrupts as f64 / pages.max(1) as f64,
+            format!("{interrupts} interrupts, {pages} pages{waited}"),
+        ))
     }
 
     /// The unit, and how many digits a figure needs.
@@ -87,10 +90,15 @@ fn count(output: &str, name: &str) -> Result<u64, Failure> {
     found.ok_or_else(|| Failure::new(format!("the guest printed no count of {name}:\n{output}")))
 }
 
-/// The rounds of interrupts to CPUs that owed, for whatever reason; `None` of a kernel without lazy unmap.
-fn rounds(output: &str) -> Option<u64> {
-    let rounds = |why| count(output, &format!("lazy_unmap_round_{why}")).ok();
-    ["need", "full", "age", "strict"].into_iter().map(rounds).sum()
+/// What waited for a flush; empty of a kernel without lazy unmap.
+fn waited(output: &str) -> String {
+    let count = |what| count(output, &format!("lazy_unmap_{what}")).ok();
+    let Some((wait, flush, late)) =
+        count("wait").zip(count("flush")).zip(count("late")).map(|((a, b), c)| (a, b, c))
+    else {
+        return String::new();
+    };
+    format!(", {wait} pages waited, {flush} until an interrupt, {late} for too long")
 }
 
 /// What reclaim has done: pages that it looked at and took, and how many of these were wanted again.
@@ -149,9 +157,9 @@ mod tests {
         let output = "exit 0\ncount tlb 12\ncount lazy_unmap_wait 3\ncount lazy_unmap 4\n";
         assert_eq!(count(output, "lazy_unmap").unwrap(), 4);
         assert!(count(output, "lazy").is_err());
-        assert_eq!(rounds(output), None);
-        let lazy = ["need 1", "full 2", "age 30", "strict 0"];
-        assert_eq!(rounds(&lazy.map(|count| format!("count lazy_unmap_round_{count}\n")).concat()), Some(33));
+        assert_eq!(waited(output), "");
+        let lazy = format!("{output}count lazy_unmap_flush 2\ncount lazy_unmap_late 1\n");
+        assert_eq!(waited(&lazy), ", 3 pages waited, 2 until an interrupt, 1 for too long");
         let times = format!("count ns_50 700\ncount ns_99_9 9000\n{output}");
         let of = |figure: Figure, output| figure.of(output).map(|(figure, _)| format!("{figure:.3}")).ok();
         assert_eq!(of(Figure::Slowest, &times).as_deref(), Some("9000.000"));

@@ -49,5 +49,4 @@ without dirty store 50
 without pending mapping 20
 without install copy 20
 without settle hole 20
-without filling direct 100
 echo 0 > $debug/late

@@ -88,6 +88,7 @@ impl<'a> Guest<'a> {
         }
         guests::program(&root.join("init"), include_str!("init"))?;
         guests::program(&root.join("bin/limited"), include_str!("limited.sh"))?;
+        guests::program(&root.join("bin/oom"), include_str!("oom.sh"))?;
         guests::program(&root.join("bin/guards"), include_str!("guards.sh"))?;
         guests::program(&root.join("bin/suites"), include_str!("suites.sh"))?;
         guests::program(&root.join("bin/bug"), include_str!("bug.sh"))?;

@@ -2,13 +2,14 @@
 //!
 //! `source` fetches Debian's sources of Linux, applies patches to copies, and builds kernels. `guest` boots one and runs a
 //! program in it. `compare` boots kernels in turn and counts. `fixes` shows what stock Linux does while it owes a flush, and
-//! that the fixes end it. `guards` runs the selftest of the series, with each guard taken away in turn. `suites` runs the
+//! that the fixes end it. `oom` looks when the OOM killer comes. `guards` runs the selftest of the series, with each guard taken away in turn. `suites` runs the
 //! tests of others. `sanitize` looks whether the sanitizer finds historic bugs, those of Linux, and guards that are missing.
 
 mod compare;
 mod fixes;
 mod guards;
 mod guest;
+mod oom;
 mod sanitize;
 pub(crate) mod source;
 mod suites;
@@ -37,11 +38,11 @@ pub(crate) struct Kernel {
 const STOCK: Kernel = Kernel { name: "stock", options: "" };
 /// With the fixes of ports/linux/fixes.
 const FIXED: Kernel = Kernel { name: "fixed", options: "" };
-/// With the series, and with the configuration of the stock kernel.
+/// With the series on top of the fixes, and with the configuration of the stock kernel.
 const OFF: Kernel = Kernel { name: "off", options: "" };
 /// With the series, and `CONFIG_LAZY_UNMAP`.
 const LAZY: Kernel = Kernel { name: "lazy", options: "CONFIG_LAZY_UNMAP=y\n" };
-/// The same, and the kernel checks itself.
+/// The same, and the kernel checks itself, and has switches for its guards.
 const DEBUG: Kernel = Kernel { name: "debug", options: "CONFIG_LAZY_UNMAP=y\nCONFIG_DEBUG_LAZY_UNMAP=y\n" };
 /// With the bugs of ports/linux/bugs, and what their loads need beyond the stock kernel.
 const BUGS: Kernel = Kernel {
@@ -75,6 +76,8 @@ pub(crate) enum Options {
         #[arg(default_value_t = 100, value_parser = value_parser!(u32).range(1..=1_000_000))]
         changes: u32,
     },
+    /// Fills memory: the OOM killer must come where it comes on the stock kernel.
+    Oom,
     /// Runs the series' own test on it, and then without each guard.
     Test {
         #[arg(default_value_t = 60, value_parser = value_parser!(u32).range(1..=86_400))]
@@ -115,6 +118,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             Ok(())
         }
         Options::Fixes { changes } => fixes::run(&workspace, *changes),
+        Options::Oom => oom::run(&workspace),
         Options::Test { seconds } => guards::run(&workspace, *seconds),
         Options::Suites { kernel } => suites::run(&workspace, *kernel),
         Options::Compare { boots, loads } => {

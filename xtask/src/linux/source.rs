@@ -1,19 +1,19 @@
-//! Linux's sources: copies as they are, with the fixes, with the series, of which all other kernels are made, and with bugs;
-//! from one configuration.
+//! Linux's sources: copies as they are, with the fixes, with the series on top of these, with what takes its guards away, and
+//! with bugs; from one configuration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use super::{Kernel, BUGS, FIXED, LAZY, STOCK, VERSION};
+use super::{Kernel, BUGS, DEBUG, FIXED, LAZY, OFF, STOCK, VERSION};
 use crate::failure::{self, ensure, At as _, Failure};
 use crate::guests;
 use crate::workspace::Workspace;
 
 /// The folder of a kernel's sources.
 fn folder(workspace: &Workspace, kernel: Kernel) -> PathBuf {
-    let copy = if [STOCK, FIXED, BUGS].contains(&kernel) { kernel } else { LAZY };
+    let copy = if kernel == OFF { LAZY } else { kernel };
     workspace.target.join("linux").join(copy.name).join("source")
 }
 
@@ -37,9 +37,16 @@ fn fixes(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
     Ok(fixes)
 }
 
-/// The kernels that consist of patches in the form of mails, and these.
-fn patched(workspace: &Workspace) -> Result<[(Kernel, Vec<PathBuf>); 2], Failure> {
-    Ok([(FIXED, fixes(workspace)?), (LAZY, series(workspace)?)])
+/// The kernels that are to be sent, and their patches.
+fn mailed(workspace: &Workspace) -> Result<[(Kernel, Vec<PathBuf>); 2], Failure> {
+    let fixes = fixes(workspace)?;
+    Ok([(LAZY, [fixes.clone(), series(workspace)?].concat()), (FIXED, fixes)])
+}
+
+/// Those that others are tried with, and theirs.
+fn tried(workspace: &Workspace) -> Result<[(Kernel, Vec<PathBuf>); 2], Failure> {
+    let [(_, lazy), _] = mailed(workspace)?;
+    Ok([(DEBUG, [lazy, patches(workspace, "guards")?].concat()), (BUGS, patches(workspace, "bugs")?)])
 }
 
 /// The patches of a folder below `ports/linux`, in their order.
@@ -63,28 +70,29 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
     let _ = fs::remove_dir_all(&unpacked);
     guests::unpack(&[package], &unpacked)?;
     let archive = guests::file(&unpacked, "*/linux-source-*.tar.xz")?;
-    for kernel in [STOCK, FIXED, LAZY, BUGS] {
+    for kernel in [STOCK, FIXED, LAZY, DEBUG, BUGS] {
         let folder = folder(workspace, kernel);
         let _ = fs::remove_dir_all(&folder);
         guests::make(&folder)?;
         let mut tar = Command::new("tar");
         failure::run(tar.arg("xf").arg(&archive).args(["--strip-components", "1", "-C"]).arg(&folder))?;
     }
-    for (kernel, patches) in patched(workspace)? {
+    for (kernel, patches) in mailed(workspace)? {
         let folder = folder(workspace, kernel);
-        apply(&patches, kernel, &folder, &folder)?;
+        apply(&patches, &folder, &folder)?;
     }
-    fit(&patches(workspace, "bugs")?, &folder(workspace, BUGS))
+    tried(workspace)?.iter().try_for_each(|(kernel, patches)| fit(patches, &folder(workspace, *kernel)))
 }
 
 /// Applies the patches to copies of the files that they change, if [`fetch`] has brought them. Returns whether it has.
 pub(crate) fn check(workspace: &Workspace) -> Result<bool, Failure> {
     let Ok(source) = fetched(workspace, STOCK) else { return Ok(false) };
-    let bugs = patches(workspace, "bugs")?;
-    for (kernel, patches) in patched(workspace)? {
-        apply(&patches, kernel, &copies(workspace, &source, &patches)?, &source)?;
+    for (_, patches) in mailed(workspace)? {
+        apply(&patches, &copies(workspace, &source, &patches)?, &source)?;
     }
-    fit(&bugs, &copies(workspace, &source, &bugs)?)?;
+    for (_, patches) in tried(workspace)? {
+        fit(&patches, &copies(workspace, &source, &patches)?)?;
+    }
     Ok(true)
 }
 
@@ -119,23 +127,21 @@ fn fit(patches: &[PathBuf], files: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Applies the patches of a kernel to `files`. Each patch must fit, and satisfy the check of style of the `source`.
-fn apply(patches: &[PathBuf], kernel: Kernel, files: &Path, source: &Path) -> Result<(), Failure> {
+/// Applies patches to `files`. Each must fit, and satisfy the check of style of the `source`.
+fn apply(patches: &[PathBuf], files: &Path, source: &Path) -> Result<(), Failure> {
     fit(patches, files)?;
     for patch in patches {
         let mut check = Command::new("scripts/checkpatch.pl");
         // There is no sign-off and no entry in MAINTAINERS: both are for the person that posts it. Commits that `Fixes:` names
         // are not in the package.
         check.args([
+            "--strict",
             "--no-tree",
             "--no-signoff",
             "--terse",
             "--ignore",
             "FILE_PATH_CHANGES,UNKNOWN_COMMIT_ID",
         ]);
-        if kernel == FIXED {
-            check.arg("--strict");
-        }
         check.arg(patch);
         failure::run(check.current_dir(source))?;
     }

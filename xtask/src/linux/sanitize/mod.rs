@@ -49,7 +49,7 @@ enum Expected {
 impl Case {
     /// Bugs in the order of the patches, Linux's own, and the guards.
     #[rustfmt::skip]
-    pub(super) const ALL: [Self; 49] = [
+    pub(super) const ALL: [Self; 48] = [
         Self::bug("mremap", "mremap"),
         Self::bug("mremap_huge", "mremap_huge"),
         Self::bug("gather", "zap"),
@@ -98,7 +98,6 @@ impl Case {
         Self::new("without_pending", What::Guard("pending")).but(Expected::Either),
         Self::new("without_install", What::Guard("install")),
         Self::new("without_settle", What::Guard("settle")).but(Expected::Either),
-        Self::new("without_filling", What::Guard("filling")).but(Expected::Either),
     ];
 
     const fn new(name: &'static str, what: What) -> Self {
