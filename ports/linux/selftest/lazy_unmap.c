@@ -577,8 +577,11 @@ int main(int argc, char **argv)
 	ksft_print_header();
 	for (i = 0; i < KINDS; i++)
 		chosen += !only || !strcmp(only, kinds[i].name);
-	if (argc > 4 || seconds < 1 || !chosen)
+	if (argc > 4 || seconds < 1 || !chosen) {
+		for (i = 0; i < KINDS; i++)
+			ksft_print_msg("operation %s\n", kinds[i].name);
 		ksft_exit_fail_msg("usage: %s [SECONDS [FOLDER [OPERATION]]]\n", argv[0]);
+	}
 	cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	if (cpus > CPUS_MAX)
 		cpus = CPUS_MAX;

@@ -92,12 +92,8 @@ fn count(output: &str, name: &str) -> Result<u64, Failure> {
 
 /// What waited for a flush; empty of a kernel without lazy unmap.
 fn waited(output: &str) -> String {
-    let count = |what| count(output, &format!("lazy_unmap_{what}")).ok();
-    let Some((wait, flush, late)) =
-        count("wait").zip(count("flush")).zip(count("late")).map(|((a, b), c)| (a, b, c))
-    else {
-        return String::new();
-    };
+    let counts = ["wait", "flush", "late"].map(|what| count(output, &format!("lazy_unmap_{what}")).ok());
+    let [Some(wait), Some(flush), Some(late)] = counts else { return String::new() };
     format!(", {wait} pages waited, {flush} until an interrupt, {late} for too long")
 }
 

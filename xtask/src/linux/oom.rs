@@ -13,11 +13,14 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), Failure> {
     for kernel in COMPARED {
         fills.push(fills_of(&guest.run(&Boot::new(kernel, "oom"))?)?);
     }
-    let rows: Vec<_> = (0..fills[0].len())
-        .map(|at| {
-            let Fill { place, mebibytes, .. } = &fills[0][at];
-            let [stock, fixed, lazy] = [0, 1, 2].map(|kernel| fills[kernel][at].killed.to_string());
-            [place.clone(), mebibytes.to_string(), stock, fixed, lazy]
+    // All kernels have run the same script to its end.
+    let rows: Vec<_> = fills[0]
+        .iter()
+        .zip(&fills[1])
+        .zip(&fills[2])
+        .map(|((stock, fixed), lazy)| {
+            let [killed, of_fixed, of_lazy] = [stock, fixed, lazy].map(|fill| fill.killed.to_string());
+            [stock.place.clone(), stock.mebibytes.to_string(), killed, of_fixed, of_lazy]
         })
         .collect();
     print!("{}", table::format(["filled", "MiB", "killed on stock", "fixed", "lazy"], &rows));
@@ -32,12 +35,14 @@ struct Fill {
     killed: u32,
 }
 
-/// The fills that the guest's script has tried.
+/// The fills that the guest's script has tried: all, or none.
 fn fills_of(output: &str) -> Result<Vec<Fill>, Failure> {
     succeeded(output)?;
-    let fills: Vec<Fill> = output.lines().filter_map(fill_of).collect();
-    ensure!(!fills.is_empty(), new, "nothing was filled:\n{output}");
-    Ok(fills)
+    let lines = output.lines().filter(|line| line.starts_with("oom "));
+    let fills: Option<Vec<Fill>> = lines.map(fill_of).collect();
+    fills
+        .filter(|fills| !fills.is_empty())
+        .ok_or_else(|| Failure::new(format!("a fill has ended otherwise than well or killed:\n{output}")))
 }
 
 /// Of a line such as `oom cgroup 64 137 1`: the place, the size, how the fill ended, and the kills.
@@ -86,6 +91,7 @@ mod tests {
     fn a_fill_that_had_no_memory_is_none() {
         for line in ["oom machine 512 1 0", "oom machine 512 137 0"] {
             assert_eq!(fill_of(line), None, "{line}");
+            assert!(fills_of(&format!("{line}\n{STOCK}")).is_err(), "{line}");
         }
         assert!(fills_of("exit 0\n").is_err());
     }

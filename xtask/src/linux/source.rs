@@ -25,28 +25,19 @@ pub(super) fn fetched(workspace: &Workspace, kernel: Kernel) -> Result<PathBuf, 
     Ok(folder)
 }
 
-/// The patches of the series, in their order.
-fn series(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
-    patches(workspace, "series")
-}
-
-/// The patches of both series of fixes, in their order.
+/// The mails of both series of fixes, in their order.
 fn fixes(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
-    let mut fixes = patches(workspace, "fixes/reclaim")?;
-    fixes.extend(patches(workspace, "fixes/install")?);
-    Ok(fixes)
+    Ok([patches(workspace, "fixes/reclaim")?, patches(workspace, "fixes/install")?].concat())
 }
 
-/// The kernels that are to be sent, and their patches.
-fn mailed(workspace: &Workspace) -> Result<[(Kernel, Vec<PathBuf>); 2], Failure> {
-    let fixes = fixes(workspace)?;
-    Ok([(LAZY, [fixes.clone(), series(workspace)?].concat()), (FIXED, fixes)])
+/// All mails: the series comes on top of the fixes.
+fn mails(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
+    Ok([fixes(workspace)?, patches(workspace, "series")?].concat())
 }
 
-/// Those that others are tried with, and theirs.
-fn tried(workspace: &Workspace) -> Result<[(Kernel, Vec<PathBuf>); 2], Failure> {
-    let [(_, lazy), _] = mailed(workspace)?;
-    Ok([(DEBUG, [lazy, patches(workspace, "guards")?].concat()), (BUGS, patches(workspace, "bugs")?)])
+/// All mails, and what takes the guards away on top of them.
+fn guards(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
+    Ok([mails(workspace)?, patches(workspace, "guards")?].concat())
 }
 
 /// The patches of a folder below `ports/linux`, in their order.
@@ -77,22 +68,23 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
         let mut tar = Command::new("tar");
         failure::run(tar.arg("xf").arg(&archive).args(["--strip-components", "1", "-C"]).arg(&folder))?;
     }
-    for (kernel, patches) in mailed(workspace)? {
-        let folder = folder(workspace, kernel);
-        apply(&patches, &folder, &folder)?;
+    let bugs = patches(workspace, "bugs")?;
+    for (kernel, patches) in
+        [(FIXED, fixes(workspace)?), (LAZY, mails(workspace)?), (DEBUG, guards(workspace)?), (BUGS, bugs)]
+    {
+        fit(&patches, &folder(workspace, kernel))?;
     }
-    tried(workspace)?.iter().try_for_each(|(kernel, patches)| fit(patches, &folder(workspace, *kernel)))
+    check_style(workspace, &folder(workspace, STOCK))
 }
 
 /// Applies the patches to copies of the files that they change, if [`fetch`] has brought them. Returns whether it has.
 pub(crate) fn check(workspace: &Workspace) -> Result<bool, Failure> {
     let Ok(source) = fetched(workspace, STOCK) else { return Ok(false) };
-    for (_, patches) in mailed(workspace)? {
-        apply(&patches, &copies(workspace, &source, &patches)?, &source)?;
-    }
-    for (_, patches) in tried(workspace)? {
+    // What takes the guards away comes after all mails.
+    for patches in [guards(workspace)?, patches(workspace, "bugs")?] {
         fit(&patches, &copies(workspace, &source, &patches)?)?;
     }
+    check_style(workspace, &source)?;
     Ok(true)
 }
 
@@ -127,10 +119,9 @@ fn fit(patches: &[PathBuf], files: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Applies patches to `files`. Each must fit, and satisfy the check of style of the `source`.
-fn apply(patches: &[PathBuf], files: &Path, source: &Path) -> Result<(), Failure> {
-    fit(patches, files)?;
-    for patch in patches {
+/// Each mail must satisfy the check of style of the `source`.
+fn check_style(workspace: &Workspace, source: &Path) -> Result<(), Failure> {
+    for patch in mails(workspace)? {
         let mut check = Command::new("scripts/checkpatch.pl");
         // There is no sign-off and no entry in MAINTAINERS: both are for the person that posts it. Commits that `Fixes:` names
         // are not in the package.
@@ -202,7 +193,9 @@ mod tests {
     #[test]
     fn the_patches_add_the_selftests_that_run_by_themselves() {
         let workspace = Workspace::load().unwrap();
-        for (name, patches) in [("lazy_unmap", series(&workspace)), ("owed_flush", fixes(&workspace))] {
+        for (name, patches) in
+            [("lazy_unmap", patches(&workspace, "series")), ("owed_flush", fixes(&workspace))]
+        {
             let file = format!("tools/testing/selftests/mm/{name}.c");
             let folder = workspace.target.join("selftests").join(name);
             let _ = fs::remove_dir_all(&folder);
