@@ -14,17 +14,18 @@ use std::thread;
 use rustix::io::Errno;
 use rustix::mm::{mmap, mprotect, munmap, MapFlags, MprotectFlags, ProtFlags};
 
+mod calls;
 mod latency;
+mod marks;
 mod pages;
 use pages::{madvises, map, munmaps, pin, touch, Outcome, PAGE};
 
 const USAGE: &str = "\
 usage: guest_loads madvise THREADS COUNT          each pinned thread gives one page back COUNT times
-       guest_loads munmap THREADS COUNT           each pinned thread unmaps one page COUNT times
+       guest_loads munmap THREADS COUNT [PAGES]   each pinned thread fills and unmaps 1 page COUNT times, or PAGES
        guest_loads wait THREADS COUNT             each thread fills, protects and unmaps 4 pages COUNT times
        guest_loads read THREADS PAGES FILE        each thread reads its PAGES pages of a mapped file
-       guest_loads store THREADS PAGES FILE N     each thread stores to its PAGES pages of a mapped file, while as
-                                                  many pinned threads load from N other pages
+       guest_loads store THREADS PAGES FILE       each thread stores to its PAGES pages of a mapped file
        guest_loads fill THREADS PAGES ROUNDS [FILE N]  each thread stores to its PAGES fresh pages, ROUNDS times in turn,
                                                   after each has loaded from N mapped pages of a file
        guest_loads processes COUNT PAGES FILE     each of COUNT processes reads its PAGES pages of a mapped file
@@ -32,10 +33,13 @@ usage: guest_loads madvise THREADS COUNT          each pinned thread gives one p
        guest_loads faults THREADS PAGES FILE N    how long N fresh pages take, while threads read without end
        guest_loads signals THREADS PAGES FILE N   how long N queued signals take, while threads read without end
        guest_loads migrate THREADS PAGES ROUNDS   pages that pinned threads load go to the other node, ROUNDS times
-       guest_loads fork THREADS PAGES COUNT       COUNT forks; pages that pinned threads load are copied after each";
+       guest_loads fork THREADS PAGES COUNT       COUNT forks; pages that pinned threads load are copied after each
+       guest_loads exec THREADS COUNT             each pinned thread starts a program COUNT times
+       guest_loads unlink THREADS COUNT FOLDER    each pinned thread writes and unlinks a small file COUNT times
+       guest_loads switch THREADS COUNT           each pinned thread calls a process on its CPU COUNT times";
 
 /// Runs `body` in pinned threads, which begin together.
-fn pinned(threads: usize, body: impl Fn() -> Outcome + Sync) -> Outcome {
+fn pinned(threads: usize, body: impl Fn(usize) -> Outcome + Sync) -> Outcome {
     let ready = AtomicUsize::new(0);
     let run = |cpu| {
         let pinned = pin(cpu);
@@ -43,7 +47,7 @@ fn pinned(threads: usize, body: impl Fn() -> Outcome + Sync) -> Outcome {
         while ready.load(Ordering::Acquire) < threads {
             thread::yield_now();
         }
-        pinned.and_then(|()| body())
+        pinned.and_then(|()| body(cpu))
     };
     let run = &run;
     thread::scope(|scope| {
@@ -116,15 +120,12 @@ fn reads(threads: usize, pages: usize, file: &str) -> Outcome {
     Ok(())
 }
 
-/// Each thread stores to a part of its own of a file. As many others load meanwhile, so that no CPU idles while a thread
-/// waits for the disk: an idle CPU would not be interrupted. Their pages leave little memory to the file.
-fn stores(threads: usize, pages: usize, file: &str, others: usize) -> Outcome {
+/// Each thread stores to a part of its own of a file.
+fn stores(threads: usize, pages: usize, file: &str) -> Outcome {
     let file = File::options().read(true).write(true).open(file)?;
     let start = map_file(&file, 0, threads * pages * PAGE, ProtFlags::READ | ProtFlags::WRITE)?;
-    while_loaded(threads, others, |_| {
-        in_parts(start, threads, pages, store_all);
-        Ok(())
-    })
+    in_parts(start, threads, pages, store_all);
+    Ok(())
 }
 
 /// Each thread stores to fresh pages of its own, again and again, beside pages of a file that stay mapped.
@@ -253,23 +254,23 @@ fn fork(start: usize, pages: usize) -> Outcome {
     Ok(())
 }
 
-fn main() -> Outcome {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let [load, threads, number, rest @ ..] = arguments.as_slice() else { return Err(USAGE.into()) };
-    let (threads, number): (usize, usize) = (threads.parse()?, number.parse()?);
-    match (*load, rest) {
-        ("madvise", []) => pinned(threads, || madvises(PAGE, number)),
+/// Runs a load, with the words after its name.
+fn run(load: &str, threads: usize, number: usize, rest: &[&str]) -> Outcome {
+    match (load, rest) {
+        ("madvise", []) => pinned(threads, |_| madvises(PAGE, number)),
         ("wait", []) => waits(threads, number),
-        ("munmap", []) => pinned(threads, || munmaps(number)),
+        ("munmap", []) => pinned(threads, |_| munmaps(1, number)),
+        ("munmap", [pages]) => {
+            let pages = pages.parse()?;
+            pinned(threads, |_| munmaps(pages, number))
+        }
         ("read", [file]) => reads(threads, number, file),
-        ("store", [file, others]) => stores(threads, number, file, others.parse()?),
+        ("store", [file]) => stores(threads, number, file),
         ("fill", [rounds]) => fills(threads, number, rounds.parse()?, None),
         ("fill", [rounds, file, others]) => {
             fills(threads, number, rounds.parse()?, Some((file, others.parse()?)))
         }
         ("processes", [file]) => processes(threads, number, file),
-        ("part", [file]) => part(threads, number, file),
         ("faults", [file, samples]) => {
             let samples = samples.parse()?;
             while_read(threads, number, file, || latency::faults(samples))
@@ -288,6 +289,27 @@ fn main() -> Outcome {
             let count: usize = count.parse()?;
             while_loaded(threads, number, |start| (0..count).try_for_each(|_| fork(start, number)))
         }
+        ("exec", []) => pinned(threads, |_| calls::exec(number)),
+        ("unlink", [folder]) => pinned(threads, |thread| calls::unlink(thread, number, folder)),
+        ("switch", []) => pinned(threads, |cpu| calls::switch(cpu, number)),
         _ => Err(USAGE.into()),
+    }
+}
+
+fn main() -> Outcome {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let [load, threads, number, rest @ ..] = arguments.as_slice() else { return Err(USAGE.into()) };
+    let (threads, number) = (threads.parse()?, number.parse()?);
+    match (*load, rest) {
+        // Parts of other loads.
+        ("part", [file]) => part(threads, number, file),
+        ("nothing", []) => Ok(()),
+        _ => {
+            marks::begins();
+            let outcome = run(load, threads, number, rest);
+            marks::ends();
+            outcome
+        }
     }
 }

@@ -91,7 +91,7 @@ fn main() -> Outcome {
     let cause: fn(usize) -> Outcome = match cause.as_str() {
         "madvise" => |count| madvises(TABLE, count),
         "purge" => purges,
-        "munmap" => munmaps,
+        "munmap" => |count| munmaps(1, count),
         "mprotect" => mprotects,
         "mremap" => mremaps,
         "copy-on-write" => copies,

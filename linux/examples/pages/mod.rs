@@ -48,13 +48,15 @@ pub(crate) fn madvises(bytes: usize, count: usize) -> Outcome {
     Ok(())
 }
 
-/// Unmaps a page so many times.
-pub(crate) fn munmaps(count: usize) -> Outcome {
+/// Maps so many pages, stores to them, and unmaps them, `count` times.
+pub(crate) fn munmaps(pages: usize, count: usize) -> Outcome {
     for _ in 0..count {
-        let page = map(PAGE)?;
-        touch(page);
-        // SAFETY: the page is ours, and nothing uses it any more.
-        unsafe { munmap(page, PAGE)? };
+        let area = map(pages * PAGE)?;
+        for page in 0..pages {
+            touch(area.wrapping_byte_add(page * PAGE));
+        }
+        // SAFETY: the mapping is ours, and nothing uses it any more.
+        unsafe { munmap(area, pages * PAGE)? };
     }
     Ok(())
 }

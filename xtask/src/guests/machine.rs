@@ -1,4 +1,4 @@
-//! The machine of guests: eight CPUs and two nodes, which QEMU runs in software, and programs that need no library.
+//! The machine of guests: CPUs and two nodes, which QEMU runs in software, and programs that need no library.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,15 +14,16 @@ pub(crate) const QEMU: &str = "qemu-system-x86_64";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// QEMU 7.2 computes wrong flags for cmpxchg16b, so the processor goes without.
-const MACHINE: &str = "-machine q35 -cpu max,cx16=off -accel tcg,thread=multi -smp 8 -nographic -no-reboot";
+const MACHINE: &str = "-machine q35 -cpu max,cx16=off -accel tcg,thread=multi -nographic -no-reboot";
 
-/// The two nodes of a machine, each with half of the memory and four CPUs.
-const ALIKE: &[&str] = &["node,nodeid=0,cpus=0-3,memdev=near", "node,nodeid=1,cpus=4-7,memdev=far"];
+/// The same for CPUs that take turns. Time is the number of instructions, in nanoseconds. No random number is of this
+/// machine, so what a guest without disks does can be repeated to the last instruction.
+const IN_TURN: &str = "-machine q35 -cpu max,cx16=off,rdrand=off,rdseed=off -accel tcg,thread=single \
+                       -icount shift=0,sleep=off -rtc base=2026-01-01T00:00:00,clock=vm -seed 1 -nographic -no-reboot";
 
-/// With tiers all CPUs are at the first. The second is slow, and Linux demotes pages to it. Linux learns that a node is
-/// slow from the firmware's table of latencies and bandwidths.
-const TIERS: &[&str] = &[
-    "node,nodeid=0,cpus=0-7,memdev=near",
+/// With tiers all CPUs are at the first node. The second is slow, and Linux demotes pages to it. Linux learns that a node
+/// is slow from the firmware's table of latencies and bandwidths.
+const SLOW: &[&str] = &[
     "node,nodeid=1,memdev=far,initiator=0",
     "hmat-lb,initiator=0,target=0,hierarchy=memory,data-type=access-latency,latency=5",
     "hmat-lb,initiator=0,target=0,hierarchy=memory,data-type=access-bandwidth,bandwidth=20G",
@@ -41,14 +42,25 @@ pub(crate) enum Nodes {
     Tiers,
 }
 
-/// QEMU with so many mebibytes of memory, and with disks, of which the first is /dev/vda.
+/// A machine.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Machine {
+    /// Mebibytes.
+    pub(crate) memory: u32,
+    pub(crate) cpus: u32,
+    /// CPUs take turns. Otherwise each has a thread.
+    pub(crate) in_turn: bool,
+    pub(crate) nodes: Nodes,
+}
+
+/// QEMU with disks, of which the first is /dev/vda.
 pub(crate) fn qemu<D: AsRef<Path>>(
     mut qemu: Command,
-    memory: u32,
-    nodes: Nodes,
+    Machine { memory, cpus, in_turn, nodes }: Machine,
     disks: impl IntoIterator<Item = D>,
 ) -> Command {
-    qemu.args(["-m", &memory.to_string()]).args(MACHINE.split(' '));
+    qemu.args(if in_turn { IN_TURN } else { MACHINE }.split_whitespace());
+    qemu.args(["-m", &memory.to_string(), "-smp", &cpus.to_string()]);
     if nodes != Nodes::One {
         for node in ["near", "far"] {
             qemu.args(["-object", &format!("memory-backend-ram,id={node},size={}M", memory / 2)]);
@@ -57,13 +69,19 @@ pub(crate) fn qemu<D: AsRef<Path>>(
     if nodes == Nodes::Tiers {
         qemu.args(["-machine", "hmat=on"]);
     }
+    let node = |id: u32, first: u32, end: u32, memory: &str| {
+        format!("node,nodeid={id},cpus={first}-{},memdev={memory}", end.saturating_sub(1))
+    };
     let parts = match nodes {
-        Nodes::One => &[],
-        Nodes::Alike => ALIKE,
-        Nodes::Tiers => TIERS,
+        Nodes::One => Vec::new(),
+        // Half of the CPUs each.
+        Nodes::Alike => vec![node(0, 0, cpus / 2, "near"), node(1, cpus / 2, cpus, "far")],
+        Nodes::Tiers => {
+            [node(0, 0, cpus, "near")].into_iter().chain(SLOW.iter().map(|part| (*part).to_owned())).collect()
+        }
     };
     for part in parts {
-        qemu.args(["-numa", part]);
+        qemu.args(["-numa", &part]);
     }
     for disk in disks {
         let disk = disk.as_ref().display();

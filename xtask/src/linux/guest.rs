@@ -1,11 +1,13 @@
-//! A guest in QEMU: eight CPUs, two nodes, three disks, and one program.
+//! A guest in QEMU: CPUs, two nodes, disks, and one program.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use clap::value_parser;
+
 use super::{source, Kernel, BUGS, KERNELS, STOCK};
 use crate::failure::{self, ensure, Failure};
-use crate::guests::{self, Nodes};
+use crate::guests::{self, Machine, Nodes};
 use crate::one_of;
 use crate::workspace::Workspace;
 
@@ -16,6 +18,11 @@ const MEMORY: u32 = 512;
 /// swap, for a command that wants it.
 const DISKS: [(&str, u64); 3] =
     [("pages.disk", 2 << 30), ("files.disk", 256 << 20), ("swap.disk", 256 << 20)];
+
+/// Disks of a guest whose CPUs take turns. What is read of the first costs no memory, and is there after 20 microseconds.
+const IN_MEMORY: &str =
+    " null_blk.nr_devices=1 null_blk.gb=2 null_blk.irqmode=2 null_blk.completion_nsec=20000 \
+                         null_blk.submit_queues=8 brd.rd_nr=1 brd.rd_size=131072";
 
 /// The programs in C, each with its source below `ports/linux`.
 const PROGRAMS: [(&str, &str); 3] = [
@@ -39,6 +46,13 @@ pub(crate) struct Boot {
     /// Makes the second node slow, so that the kernel demotes pages to it.
     #[arg(long)]
     pub(super) tiers: bool,
+    /// The CPUs.
+    #[arg(long, default_value_t = 8, value_parser = value_parser!(u32).range(2..=64))]
+    pub(super) cpus: u32,
+    /// CPUs take turns, and time is the number of instructions: with the same seed the same happens again. Disks are in memory:
+    /// /dev/nullb0 to read, and a file system that is made anew.
+    #[arg(long, value_parser = value_parser!(u32).range(1..=1000))]
+    pub(super) seed: Option<u32>,
     /// Parameters of the kernel beyond those of every guest.
     #[arg(long = "append", default_value = "", value_name = "PARAMETERS")]
     pub(super) parameters: String,
@@ -48,9 +62,10 @@ pub(crate) struct Boot {
 }
 
 impl Boot {
-    /// On two nodes alike, with no further parameters.
+    /// Eight CPUs on two nodes alike, with no further parameters.
     pub(super) fn new(kernel: Kernel, command: &str) -> Self {
-        Self { kernel, tiers: false, parameters: String::new(), command: vec![command.to_owned()] }
+        let command = vec![command.to_owned()];
+        Self { kernel, tiers: false, cpus: 8, seed: None, parameters: String::new(), command }
     }
 }
 
@@ -107,13 +122,14 @@ impl<'a> Guest<'a> {
 
     /// An emulator, as it boots a kernel and runs the command.
     pub(super) fn command(&self, emulator: Command, boot: &Boot) -> Result<Command, Failure> {
-        let Boot { kernel, tiers, parameters, command } = boot;
+        let Boot { kernel, tiers, cpus, seed, parameters, command } = boot;
         let image = source::image(self.workspace, *kernel)?;
         let lazy = if kernel.is_lazy() { " sysctl.vm.lazy_unmap=1" } else { "" };
         let demotion = if *tiers { " demotion=1" } else { "" };
         // The command travels as one variable of the first program's environment: no space may stand in it.
+        let in_memory = seed.map_or(String::new(), |seed| format!("{IN_MEMORY} seed={}", 100 * seed));
         let append = format!(
-            "console=ttyS0 quiet panic=-1 transparent_hugepage=never{lazy}{demotion} {parameters} run={}",
+            "console=ttyS0 quiet panic=-1 transparent_hugepage=never{lazy}{demotion}{in_memory} {parameters} run={}",
             command.join(" ").replace(' ', ",")
         );
         let nodes = match (*kernel, *tiers) {
@@ -122,7 +138,10 @@ impl<'a> Guest<'a> {
             (BUGS, _) => Nodes::One,
             _ => Nodes::Alike,
         };
-        let mut qemu = guests::qemu(emulator, MEMORY, nodes, DISKS.map(|(name, _)| self.folder.join(name)));
+        let machine = Machine { memory: MEMORY, cpus: *cpus, in_turn: seed.is_some(), nodes };
+        // The answers of a disk take the time of this machine.
+        let disks = if seed.is_some() { &[][..] } else { &DISKS };
+        let mut qemu = guests::qemu(emulator, machine, disks.iter().map(|(name, _)| self.folder.join(name)));
         qemu.arg("-kernel").arg(image).arg("-initrd").arg(self.folder.join("root.cpio"));
         qemu.args(["-append", &append]).stdin(Stdio::null());
         Ok(qemu)
@@ -130,7 +149,12 @@ impl<'a> Guest<'a> {
 
     /// Boots a kernel, runs the command and returns what it printed.
     pub(super) fn run(&self, boot: &Boot) -> Result<String, Failure> {
-        let mut qemu = self.command(Command::new(guests::QEMU), boot)?;
+        self.run_on(Command::new(guests::QEMU), boot)
+    }
+
+    /// The same on an emulator.
+    pub(super) fn run_on(&self, emulator: Command, boot: &Boot) -> Result<String, Failure> {
+        let mut qemu = self.command(emulator, boot)?;
         let text = begun(&mut qemu)?;
         let output = text.split_once(BEGINS).and_then(|(_, rest)| rest.split_once(ENDS));
         let end = || format!("the guest did not end; its last lines:\n{}", failure::last_lines(&text, 40));

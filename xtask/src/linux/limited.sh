@@ -1,8 +1,9 @@
 #!/bin/busybox sh
 # usage: limited swap|MIB COMMAND...
-# Runs the command with room to swap, or in a memory cgroup of so many mebibytes.
+# Runs the command with room to swap in compressed memory, or in a memory cgroup of so many mebibytes.
 if [ "$1" = swap ]; then
-    mkswap /dev/vdc > /tmp/swap && swapon /dev/vdc || exit 2
+    echo 1G > /sys/block/zram0/disksize
+    mkswap /dev/zram0 > /tmp/swap && swapon /dev/zram0 || exit 2
 else
     mkdir -p /sys/fs/cgroup
     mount -t cgroup2 none /sys/fs/cgroup

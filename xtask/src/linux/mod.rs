@@ -1,26 +1,30 @@
 //! `cargo xtask linux`: the series of `ports/linux/` on Linux's own sources, in QEMU.
 //!
 //! `source` fetches Debian's sources of Linux, applies patches to copies, and builds kernels. `guest` boots one and runs a
-//! program in it. `compare` boots kernels in turn and counts. `fixes` shows what stock Linux does while it owes a flush, and
-//! that the fixes end it. `oom` looks when the OOM killer comes. `guards` runs the selftest of the series, with each guard taken away in turn. `suites` runs the
-//! tests of others. `sanitize` looks whether the sanitizer finds historic bugs, those of Linux, and guards that are missing.
+//! program in it. `matrix` counts what loads cost on each kernel, and `evening` does so on machines of others. `fixes` shows
+//! what stock Linux does while it owes a flush, and that the fixes end it. `oom` looks when the OOM killer comes. `guards`
+//! runs the selftest of the series, with each guard taken away in turn. `suites` runs the tests of others. `sanitize` looks
+//! whether the sanitizer finds historic bugs, those of Linux, and guards that are missing.
 
-mod compare;
+mod evening;
 mod fixes;
 mod guards;
 mod guest;
+mod matrix;
 mod oom;
 mod sanitize;
 pub(crate) mod source;
 mod suites;
+
+use std::path::PathBuf;
 
 use clap::value_parser;
 
 use crate::failure::Failure;
 use crate::one_of;
 use crate::workspace::Workspace;
-use compare::Load;
 use guest::{Boot, Guest};
+use matrix::Matrix;
 use sanitize::Case;
 
 /// The version of Linux that the series is for.
@@ -38,6 +42,8 @@ pub(crate) struct Kernel {
 const STOCK: Kernel = Kernel { name: "stock", options: "" };
 /// With the fixes of ports/linux/fixes.
 const FIXED: Kernel = Kernel { name: "fixed", options: "" };
+/// With the series on top of the fixes but its patch by which CPUs flush by themselves: reclaimers share flushes.
+const LIST: Kernel = Kernel { name: "list", options: LAZY.options };
 /// With the series on top of the fixes, and with the configuration of the stock kernel.
 const OFF: Kernel = Kernel { name: "off", options: "" };
 /// With the series, and `CONFIG_LAZY_UNMAP`.
@@ -50,7 +56,7 @@ const BUGS: Kernel = Kernel {
     options: "CONFIG_NUMA_EMU=y\nCONFIG_HUGETLBFS=y\nCONFIG_CHECKPOINT_RESTORE=y\nCONFIG_MEM_SOFT_DIRTY=y\n",
 };
 
-const KERNELS: &[Kernel] = &[STOCK, FIXED, OFF, LAZY, DEBUG, BUGS];
+const KERNELS: &[Kernel] = &[STOCK, FIXED, LIST, OFF, LAZY, DEBUG, BUGS];
 /// Those of which each must do as well as the first.
 const COMPARED: [Kernel; 3] = [STOCK, FIXED, LAZY];
 
@@ -88,14 +94,10 @@ pub(crate) enum Options {
         #[arg(default_value = LAZY.name, value_parser = one_of(KERNELS, |kernel| kernel.name))]
         kernel: Kernel,
     },
-    /// Counts TLB interrupts per page on the stock kernel, the fixed and the lazy one, boot by boot in turn.
-    Compare {
-        #[arg(default_value_t = 5, value_parser = value_parser!(u32).range(1..=86_400))]
-        boots: u32,
-        /// The loads [default: all].
-        #[arg(value_parser = one_of(&Load::ALL, |load| load.name))]
-        loads: Vec<Load>,
-    },
+    /// Counts what loads cost on the stock kernel and on others: instructions of the kernel, and TLB interrupts.
+    Matrix(Matrix),
+    /// Packs what counts and times such loads on a real machine; or prints the table of what it has written there.
+    Evening { file: Option<PathBuf> },
     /// Tries what the sanitizer finds: historic bugs, Linux's own, and what happens without the guards of the series.
     Sanitize {
         /// The seconds of a load, at most.
@@ -121,9 +123,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Options::Oom => oom::run(&workspace),
         Options::Test { seconds } => guards::run(&workspace, *seconds),
         Options::Suites { kernel } => suites::run(&workspace, *kernel),
-        Options::Compare { boots, loads } => {
-            compare::run(&workspace, *boots, if loads.is_empty() { &Load::ALL } else { loads })
-        }
+        Options::Matrix(matrix) => matrix::run(&workspace, matrix),
+        Options::Evening { file: None } => evening::pack(&workspace),
+        Options::Evening { file: Some(file) } => evening::print(file),
         Options::Sanitize { seconds, cases } => {
             sanitize::run(&workspace, *seconds, if cases.is_empty() { &Case::ALL } else { cases })
         }
@@ -142,6 +144,7 @@ mod tests {
             tiers: true,
             parameters: "nosmp".to_owned(),
             command: ["cat", "-n", "/proc/version"].map(str::to_owned).into(),
+            ..Boot::new(LAZY, "")
         };
         assert_eq!(boot, expected);
         assert_eq!(crate::parse::<Boot>("stock").unwrap(), Boot::new(STOCK, "sh"));

@@ -1,12 +1,12 @@
-//! Linux's sources: copies as they are, with the fixes, with the series on top of these, with what takes its guards away, and
-//! with bugs; from one configuration.
+//! Linux's sources: copies as they are, with the fixes, with the series on top of these, or its first part, with what takes its
+//! guards away, and with bugs; from one configuration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use super::{Kernel, BUGS, DEBUG, FIXED, LAZY, OFF, STOCK, VERSION};
+use super::{Kernel, BUGS, DEBUG, FIXED, LAZY, LIST, OFF, STOCK, VERSION};
 use crate::failure::{self, ensure, At as _, Failure};
 use crate::guests;
 use crate::workspace::Workspace;
@@ -35,6 +35,16 @@ fn mails(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
     Ok([fixes(workspace)?, patches(workspace, "series")?].concat())
 }
 
+/// The fixes, and the patches of the series by which reclaimers share flushes.
+fn list(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
+    let series = patches(workspace, "series")?;
+    let first = series.into_iter().take_while(|patch| !patch.to_string_lossy().contains(WITHOUT_INTERRUPTS));
+    Ok(fixes(workspace)?.into_iter().chain(first).collect())
+}
+
+/// Part of the name of the patch by which CPUs flush by themselves.
+const WITHOUT_INTERRUPTS: &str = "need-no-interrupt";
+
 /// All mails, and what takes the guards away on top of them.
 fn guards(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
     Ok([mails(workspace)?, patches(workspace, "guards")?].concat())
@@ -61,7 +71,7 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
     let _ = fs::remove_dir_all(&unpacked);
     guests::unpack(&[package], &unpacked)?;
     let archive = guests::file(&unpacked, "*/linux-source-*.tar.xz")?;
-    for kernel in [STOCK, FIXED, LAZY, DEBUG, BUGS] {
+    for kernel in [STOCK, FIXED, LIST, LAZY, DEBUG, BUGS] {
         let folder = folder(workspace, kernel);
         let _ = fs::remove_dir_all(&folder);
         guests::make(&folder)?;
@@ -69,9 +79,13 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
         failure::run(tar.arg("xf").arg(&archive).args(["--strip-components", "1", "-C"]).arg(&folder))?;
     }
     let bugs = patches(workspace, "bugs")?;
-    for (kernel, patches) in
-        [(FIXED, fixes(workspace)?), (LAZY, mails(workspace)?), (DEBUG, guards(workspace)?), (BUGS, bugs)]
-    {
+    for (kernel, patches) in [
+        (FIXED, fixes(workspace)?),
+        (LIST, list(workspace)?),
+        (LAZY, mails(workspace)?),
+        (DEBUG, guards(workspace)?),
+        (BUGS, bugs),
+    ] {
         fit(&patches, &folder(workspace, kernel))?;
     }
     check_style(workspace, &folder(workspace, STOCK))
@@ -188,6 +202,13 @@ mod tests {
     fn a_file_that_a_patch_adds_is_not_there_before() {
         let patch = "--- a/mm/rmap.c\n+++ b/mm/rmap.c\n--- /dev/null\n+++ b/mm/lazy_unmap.c\n";
         assert_eq!(changed(patch).collect::<Vec<_>>(), ["mm/rmap.c"]);
+    }
+
+    #[test]
+    fn the_list_is_the_part_of_the_series_before_cpus_flush_by_themselves() {
+        let workspace = Workspace::load().unwrap();
+        let [fixes, list, mails] = [fixes, list, mails].map(|patches| patches(&workspace).unwrap().len());
+        assert!(fixes < list && list < mails, "{fixes} {list} {mails}");
     }
 
     #[test]

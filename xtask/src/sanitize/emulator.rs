@@ -52,6 +52,13 @@ impl Emulator {
         Ok(command)
     }
 
+    /// The command that emulates an architecture with the plugin, which counts instructions of the kernel.
+    pub(crate) fn counting(&self, arch: &str, count: &Path) -> Command {
+        let mut command = self.unwatched(arch);
+        command.arg("-plugin").arg(format!("{},count={}", self.plugin.display(), count.display()));
+        command
+    }
+
     /// The command that emulates an architecture.
     pub(crate) fn unwatched(&self, arch: &str) -> Command {
         let Some(unpacked) = &self.unpacked else { return Command::new(program(arch)) };

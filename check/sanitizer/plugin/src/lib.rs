@@ -1,5 +1,7 @@
-//! The plugin for QEMU of `ceasefire sanitize`: what QEMU loads, and the callbacks. `qemu` is QEMU's interface.
+//! The plugin for QEMU of `ceasefire sanitize`: what QEMU loads, and the callbacks. `qemu` is QEMU's interface. `count` is
+//! another thing that the plugin can do.
 
+mod count;
 mod qemu;
 
 use std::cell::UnsafeCell;
@@ -75,7 +77,8 @@ static REGISTERS: OnceLock<Vec<Option<Handle>>> = OnceLock::new();
 static FREES: OnceLock<Vec<Free>> = OnceLock::new();
 
 /// Loads the plugin. Its arguments are `out=FILE`, the report; `code=FIRST+BYTES`, the kernel's code, both in hexadecimal
-/// digits, without which no callers are reported; and `free=`, a [`Free`], as often as there is one.
+/// digits, without which no callers are reported; and `free=`, a [`Free`], as often as there is one. Or `count=FILE` alone:
+/// then it counts, and watches nothing.
 ///
 /// # Safety
 /// QEMU calls it, with what its interface promises.
@@ -102,6 +105,11 @@ pub unsafe extern "C" fn qemu_plugin_install(
 }
 
 fn install(id: Id, info: &Info, arguments: Vec<String>) -> Result<(), String> {
+    if let [argument] = &arguments[..] {
+        if let Some(path) = argument.strip_prefix("count=") {
+            return count::install(id, info, path);
+        }
+    }
     let (mut out, mut code, mut frees) = (None, Code::default(), Vec::new());
     for argument in arguments {
         match argument.split_once('=') {

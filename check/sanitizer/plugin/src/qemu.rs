@@ -82,6 +82,7 @@ type OnAccess = extern "C" fn(c_uint, Access, u64, *mut c_void);
 type OnDropped = extern "C" fn(Id);
 type OnExit = extern "C" fn(Id, *mut c_void);
 
+const READS_NOTHING: c_int = 0;
 const READS_REGISTERS: c_int = 1;
 const LOADS: c_int = 1;
 const STORES: c_int = 2;
@@ -92,6 +93,12 @@ extern "C" {
     fn qemu_plugin_register_flush_cb(id: Id, on: OnDropped);
     fn qemu_plugin_register_atexit_cb(id: Id, on: OnExit, data: *mut c_void);
     fn qemu_plugin_tb_n_insns(block: *const Block) -> usize;
+    fn qemu_plugin_register_vcpu_tb_exec_cb(
+        block: *mut Block,
+        on: OnInstruction,
+        flags: c_int,
+        data: *mut c_void,
+    );
     fn qemu_plugin_tb_get_insn(block: *const Block, index: usize) -> *mut Instruction;
     fn qemu_plugin_insn_data(instruction: *const Instruction, into: *mut c_void, len: usize) -> usize;
     fn qemu_plugin_insn_vaddr(instruction: *const Instruction) -> u64;
@@ -141,6 +148,18 @@ impl Callbacks {
             qemu_plugin_register_atexit_cb(id, self.exit, std::ptr::null_mut());
         }
     }
+}
+
+/// Asks for a call for each block that is translated, and for nothing else.
+pub(crate) fn on_each_block(id: Id, on: OnBlock) {
+    // SAFETY: as above.
+    unsafe { qemu_plugin_register_vcpu_tb_trans_cb(id, on) }
+}
+
+/// Asks for a call before each execution of a block that is being translated. The call reads no registers.
+pub(crate) fn before_each(block: *mut Block, on: OnInstruction, data: *mut c_void) {
+    // SAFETY: QEMU passes a block that lasts as long as the callback. It passes `data` on and does nothing else with it.
+    unsafe { qemu_plugin_register_vcpu_tb_exec_cb(block, on, READS_NOTHING, data) }
 }
 
 /// The instructions of a block, while it is translated.

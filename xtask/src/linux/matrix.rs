@@ -1,0 +1,345 @@
+//! What loads cost on the stock kernel and on others: those that a kernel is for, and those that may suffer.
+//!
+//! The guest's CPUs take turns, its disks are in its memory, and the plugin counts instructions of the kernel between the
+//! load's begin and its end. So a boot with the same seed repeats every count, on a busy computer too. Seeds differ as boots
+//! of a real machine do.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use clap::value_parser;
+
+use super::guest::{succeeded, Boot, Guest};
+use super::{Kernel, FIXED, KERNELS, LAZY, LIST, STOCK};
+use crate::failure::{ensure, At as _, Failure};
+use crate::one_of;
+use crate::sanitize::emulator::Emulator;
+use crate::table;
+use crate::workspace::Workspace;
+
+/// Kernels, machines and loads.
+#[derive(Debug, PartialEq, Eq, clap::Args)]
+pub(crate) struct Matrix {
+    /// The kernels beside stock [default: fixed, list and lazy].
+    #[arg(value_parser = one_of(KERNELS, |kernel| kernel.name))]
+    kernels: Vec<Kernel>,
+    /// The CPUs of each machine.
+    #[arg(long, value_delimiter = ',', default_value = "8", value_parser = value_parser!(u32).range(2..=64))]
+    cpus: Vec<u32>,
+    /// The boots of each kernel on each machine with each load.
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=1000))]
+    seeds: u32,
+    /// The loads [default: all].
+    #[arg(long = "load", value_delimiter = ',', value_parser = one_of(&Load::ALL, |load| load.name))]
+    loads: Vec<Load>,
+    /// Parameters of all kernels, such as preempt=full.
+    #[arg(long = "append", default_value = "", value_name = "PARAMETERS")]
+    parameters: String,
+}
+
+/// A load: the command, in which CPUS stands for their number and N/CPUS for the part of each; how many pages, calls or
+/// children it is; and whether the machine has tiers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Load {
+    name: &'static str,
+    command: &'static str,
+    count: u32,
+    tiers: bool,
+}
+
+impl Load {
+    #[rustfmt::skip]
+    const ALL: [Self; 17] = [
+        // Reclaim.
+        Self::new("read", 196_608, "guest_loads read CPUS 196608/CPUS /dev/nullb0"),
+        Self::new("processes", 196_608, "guest_loads processes CPUS 196608/CPUS /dev/nullb0"),
+        Self::new("dirty", 196_608, "guest_loads store CPUS 196608/CPUS /dev/nullb0"),
+        Self::new("anonymous", 147_456, "limited swap guest_loads fill CPUS 147456/CPUS 1"),
+        Self::new("cgroup", 65_536, "limited 128 guest_loads read CPUS 65536/CPUS /dev/nullb0"),
+        Self { tiers: true, ..Self::new("demote", 196_608, "guest_loads read CPUS 196608/CPUS /dev/nullb0") },
+        // No reclaim, or little.
+        Self::new("migrate", 24_576, "guest_loads migrate CPUS 4096 6"),
+        Self::new("fork", 1280, "guest_loads fork CPUS 64 20"),
+        Self::new("madvise", 8192, "guest_loads madvise CPUS 8192/CPUS"),
+        Self::new("munmap", 8192, "guest_loads munmap CPUS 8192/CPUS"),
+        Self::new("munmap_large", 262_144, "guest_loads munmap CPUS 4 65536/CPUS"),
+        Self::new("protect", 4096, "guest_loads wait CPUS 4096/CPUS"),
+        Self::new("touch", 65_536, "guest_loads fill CPUS 65536/CPUS 1"),
+        Self::new("exec", 256, "guest_loads exec CPUS 256/CPUS"),
+        Self::new("unlink", 4096, "guest_loads unlink CPUS 4096/CPUS /mnt"),
+        Self::new("switch", 32_768, "guest_loads switch CPUS 32768/CPUS"),
+        // One CPU allocates, and the others read without end.
+        Self::new("faults", 50_000, "guest_loads faults CPUS 196608/CPUS /dev/nullb0 50000"),
+    ];
+
+    const fn new(name: &'static str, count: u32, command: &'static str) -> Self {
+        Self { name, command, count, tiers: false }
+    }
+
+    /// The command on so many CPUs.
+    fn on(self, cpus: u32) -> String {
+        let word = |word: &str| match word.split_once("/CPUS") {
+            Some((all, "")) => {
+                all.parse().map_or_else(|_| word.to_owned(), |all: u32| (all / cpus).to_string())
+            }
+            _ if word == "CPUS" => cpus.to_string(),
+            _ => word.to_owned(),
+        };
+        self.command.split(' ').map(word).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A boot.
+#[derive(Debug, Clone, Copy)]
+struct Job {
+    load: Load,
+    cpus: u32,
+    kernel: Kernel,
+    seed: u32,
+}
+
+/// What a boot has counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Counts {
+    /// Instructions of the kernel while the load ran.
+    instructions: u64,
+    interrupts: u64,
+    scanned: u64,
+    reclaimed: u64,
+    /// Of these, pages that went to a slower node.
+    demoted: u64,
+    refaults: u64,
+    rest: String,
+}
+
+impl Counts {
+    /// The counts of a boot that printed this, and whose plugin wrote that.
+    fn of(output: &str, instructions: &str) -> Result<Self, Failure> {
+        succeeded(output)?;
+        let sum = |names: &[&str]| names.iter().map(|name| count(output, name)).sum::<Result<u64, Failure>>();
+        let instructions = instructions.trim().parse();
+        let instructions = instructions.map_err(|_| Failure::new("the plugin saw no load begin and end"))?;
+        Ok(Self {
+            instructions,
+            interrupts: count(output, "tlb")?,
+            scanned: sum(&["pgscan_kswapd", "pgscan_direct"])?,
+            reclaimed: sum(&["pgsteal_kswapd", "pgsteal_direct"])?,
+            demoted: sum(&["pgdemote_kswapd", "pgdemote_direct"])?,
+            refaults: sum(&["workingset_refault_file", "workingset_refault_anon"])?,
+            rest: format!("{}{}", waited(output), slowest(output)),
+        })
+    }
+
+    fn words(&self) -> String {
+        let Self { instructions, interrupts, scanned, reclaimed, demoted, refaults, rest } = self;
+        format!(
+            "{instructions} instructions, {interrupts} interrupts, {scanned} scanned, {reclaimed} reclaimed, \
+             {demoted} of them demoted, {refaults} refaults{rest}"
+        )
+    }
+}
+
+/// A count of the guest's output.
+fn count(output: &str, name: &str) -> Result<u64, Failure> {
+    let found = output.lines().find_map(|line| {
+        let (key, number) = line.strip_prefix("count ")?.split_once(' ')?;
+        (key == name).then(|| number.trim().parse().ok())?
+    });
+    found.ok_or_else(|| Failure::new(format!("the guest printed no count of {name}:\n{output}")))
+}
+
+/// What waited for a flush; empty of a kernel without lazy unmap.
+fn waited(output: &str) -> String {
+    let counts = ["wait", "flush", "late"].map(|what| count(output, &format!("lazy_unmap_{what}")).ok());
+    match counts {
+        [Some(wait), Some(flush), Some(late)] => {
+            format!(", {wait} pages waited, {flush} until an interrupt, {late} for too long")
+        }
+        [Some(wait), None, Some(late)] => format!(", {wait} pages waited, {late} for too long"),
+        _ => String::new(),
+    }
+}
+
+/// How long allocations took; empty of a load that asks for none. The time is that of all CPUs, one after another.
+fn slowest(output: &str) -> String {
+    let [Ok(half), Ok(slowest)] = ["ns_50", "ns_99_9"].map(|name| count(output, name)) else {
+        return String::new();
+    };
+    format!(", half of the allocations within {half} instructions of all CPUs, 999 of 1000 within {slowest}")
+}
+
+pub(super) fn run(workspace: &Workspace, matrix: &Matrix) -> Result<(), Failure> {
+    let kernels = if matrix.kernels.is_empty() { &[FIXED, LIST, LAZY] } else { &matrix.kernels[..] };
+    let others = kernels.iter().filter(|kernel| **kernel != STOCK);
+    let kernels: Vec<Kernel> = [STOCK].iter().chain(others).copied().collect();
+    let loads = if matrix.loads.is_empty() { &Load::ALL[..] } else { &matrix.loads };
+    let guest = Guest::make(workspace, &kernels, None)?;
+    let emulator = Emulator::find(workspace)?;
+    let mut jobs = VecDeque::new();
+    for load in loads {
+        for cpus in &matrix.cpus {
+            for seed in 1..=matrix.seeds {
+                jobs.extend(kernels.iter().map(|kernel| Job {
+                    load: *load,
+                    cpus: *cpus,
+                    kernel: *kernel,
+                    seed,
+                }));
+            }
+        }
+    }
+    let first = jobs[0];
+    // Once more: it must count the same.
+    jobs.push_front(first);
+    let (jobs, done) = (Mutex::new(jobs), Mutex::new(Vec::new()));
+    let work = |worker: usize| -> Result<(), Failure> {
+        let report = workspace.target.join(format!("linux/guest/instructions-{worker}"));
+        loop {
+            let Some(job) = jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front() else {
+                return Ok(());
+            };
+            let boot = Boot {
+                tiers: job.load.tiers,
+                cpus: job.cpus,
+                seed: Some(job.seed),
+                parameters: matrix.parameters.clone(),
+                ..Boot::new(job.kernel, &job.load.on(job.cpus))
+            };
+            let output = guest.run_on(emulator.counting("x86_64", &report), &boot)?;
+            let counts = Counts::of(&output, &fs::read_to_string(&report).at(&report)?)?;
+            println!(
+                "{} on {} CPUs, {}, seed {}: {}",
+                job.load.name,
+                job.cpus,
+                job.kernel.name,
+                job.seed,
+                counts.words()
+            );
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((job, counts));
+        }
+    };
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let work = &work;
+    thread::scope(|scope| {
+        let all: Vec<_> = (0..workers).map(|worker| scope.spawn(move || work(worker))).collect();
+        all.into_iter()
+            .try_for_each(|one| one.join().unwrap_or_else(|_| Err(Failure::new("a worker panicked"))))
+    })?;
+    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let of = |kernel: Kernel, load: Load, cpus: u32| {
+        let ours = move |job: &Job| job.kernel == kernel && job.load == load && job.cpus == cpus;
+        done.iter().filter(move |(job, _)| ours(job))
+    };
+    let again: Vec<_> = of(STOCK, first.load, first.cpus)
+        .filter(|(job, _)| job.seed == 1)
+        .map(|(_, counts)| counts)
+        .collect();
+    ensure!(
+        again.windows(2).all(|pair| pair[0] == pair[1]),
+        new,
+        "two boots with one seed count differently: {} and {}",
+        again[0].words(),
+        again[1].words()
+    );
+    let mut rows = Vec::new();
+    for load in loads {
+        for cpus in &matrix.cpus {
+            let stock: Vec<_> = of(STOCK, *load, *cpus).map(|(_, counts)| counts).collect();
+            for kernel in &kernels {
+                let counts: Vec<_> = of(*kernel, *load, *cpus).map(|(_, counts)| counts).collect();
+                rows.push(row(*load, *cpus, *kernel, &counts, &stock));
+            }
+        }
+    }
+    // The worst first.
+    rows.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let rows: Vec<_> = rows.into_iter().map(|(_, row)| row).collect();
+    let header = ["load", "CPUs", "kernel", "instructions", "%", "+-%", "interrupts", "%", "refaults"];
+    print!("\n{}", table::format(header, &rows));
+    Ok(())
+}
+
+/// The row of a kernel, and its instructions as a part of those of stock: medians of the boots.
+fn row(load: Load, cpus: u32, kernel: Kernel, counts: &[&Counts], stock: &[&Counts]) -> (f64, [String; 9]) {
+    let per = |counts: &[&Counts], what: fn(&Counts) -> u64| {
+        let each = counts.iter().map(|counts| what(counts) as f64 / f64::from(load.count));
+        median(each.collect())
+    };
+    let [instructions, of_stock] = [counts, stock].map(|counts| per(counts, |counts| counts.instructions));
+    let [interrupts, interrupts_of_stock] =
+        [counts, stock].map(|counts| per(counts, |counts| counts.interrupts));
+    let all = || counts.iter().map(|counts| counts.instructions);
+    let spread = all().max().unwrap_or(0) - all().min().unwrap_or(0);
+    let spread = spread as f64 / 2.0 / f64::from(load.count) / instructions;
+    let row = [
+        load.name.to_owned(),
+        cpus.to_string(),
+        kernel.name.to_owned(),
+        format!("{instructions:.0}"),
+        format!("{:.1}", 100.0 * instructions / of_stock),
+        format!("{:.1}", 100.0 * spread),
+        format!("{interrupts:.5}"),
+        format!("{:.1}", 100.0 * interrupts / interrupts_of_stock),
+        format!("{:.0}", per(counts, |counts| counts.refaults) * f64::from(load.count)),
+    ];
+    (instructions / of_stock, row)
+}
+
+pub(super) fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    f64::midpoint(numbers[(numbers.len() - 1) / 2], numbers[numbers.len() / 2])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str =
+        "exit 0\ncount tlb 12\ncount lazy_unmap_wait 3\ncount lazy_unmap 4\ncount pgscan_kswapd 1\n\
+                          count pgscan_direct 2\ncount pgsteal_kswapd 3\ncount pgsteal_direct 4\n\
+                          count pgdemote_kswapd 1\ncount pgdemote_direct 2\n\
+                          count workingset_refault_file 5\ncount workingset_refault_anon 6\n";
+
+    #[test]
+    fn counts_are_found_by_their_whole_names() {
+        assert_eq!(count(OUTPUT, "lazy_unmap").unwrap(), 4);
+        assert!(count(OUTPUT, "lazy").is_err());
+        let counts = Counts::of(OUTPUT, "700\n").unwrap();
+        assert_eq!(
+            counts.words(),
+            "700 instructions, 12 interrupts, 3 scanned, 7 reclaimed, 3 of them demoted, 11 refaults"
+        );
+        // The plugin writes nothing if no load has ended.
+        assert!(Counts::of(OUTPUT, "").is_err());
+        assert!(Counts::of("exit 1\n", "700\n").is_err());
+    }
+
+    #[test]
+    fn what_waits_is_told_of_kernels_that_let_it() {
+        assert_eq!(waited(OUTPUT), "");
+        let list = format!("{OUTPUT}count lazy_unmap_late 1\n");
+        assert_eq!(waited(&list), ", 3 pages waited, 1 for too long");
+        let lazy = format!("{list}count lazy_unmap_flush 2\n");
+        assert_eq!(waited(&lazy), ", 3 pages waited, 2 until an interrupt, 1 for too long");
+    }
+
+    #[test]
+    fn each_cpu_has_its_part_of_a_load() {
+        let [read, ..] = Load::ALL;
+        assert_eq!(read.on(2), "guest_loads read 2 98304 /dev/nullb0");
+        assert_eq!(read.on(32), "guest_loads read 32 6144 /dev/nullb0");
+    }
+
+    #[test]
+    fn a_row_has_medians_and_how_far_boots_are_apart() {
+        let of = |instructions| Counts::of(OUTPUT, instructions).unwrap();
+        let (half, whole, more) = (of("1966080"), of("3932160"), of("7864320"));
+        let [load, ..] = Load::ALL;
+        let (part, row) = row(load, 8, LAZY, &[&half, &whole, &more], &[&whole]);
+        assert_eq!(format!("{part:.3}"), "1.000");
+        assert_eq!(row.join(" "), "read 8 lazy 20 100.0 75.0 0.00006 100.0 11");
+        assert_eq!(format!("{:.1}", median(vec![3.0, 1.0])), "2.0");
+    }
+}
