@@ -88,6 +88,9 @@ fn runs_of(text: &str) -> Result<Vec<Run>, Failure> {
     Ok(runs)
 }
 
+/// The kit's clock ticks each ten milliseconds: what took less than this is not compared.
+const LONG: f64 = 500.0;
+
 /// The medians of each load on each kernel, beside those of the first, the worst first.
 fn table_of(runs: &[Run]) -> String {
     let distinct = |of: fn(&Run) -> &String| {
@@ -106,7 +109,9 @@ fn table_of(runs: &[Run]) -> String {
             let all: Vec<f64> = runs.iter().filter(ours).map(what).collect();
             (!all.is_empty()).then(|| median(all))
         };
+        let is_long = of(|run| run.milliseconds)? >= LONG;
         Some((
+            is_long,
             of(|run| 1e6 * run.milliseconds / run.count)?,
             of(|run| run.interrupts / run.count)?,
             of(|run| run.refaults)?,
@@ -116,8 +121,10 @@ fn table_of(runs: &[Run]) -> String {
     for load in loads {
         let first = medians(load, kernels[0]);
         for kernel in &kernels {
-            let Some((time, interrupts, refaults)) = medians(load, kernel) else { continue };
-            let part = first.map(|(first, ..)| 100.0 * time / first);
+            let Some((is_long, time, interrupts, refaults)) = medians(load, kernel) else { continue };
+            let part = first
+                .filter(|(first_is_long, ..)| is_long && *first_is_long)
+                .map(|(_, first, ..)| 100.0 * time / first);
             let row = [
                 load.clone(),
                 (*kernel).clone(),
@@ -139,18 +146,20 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "kernel 7.2.13 #1\nlazy_unmap 0\ncpus 96 A processor\ncmdline quiet\n\
-        load read 100 0 50\ncount tlb 50\ncount workingset_refault_file 3\ncount workingset_refault_anon 1\n\
-        load read 100 0 70\ncount tlb 30\nload read 100 137 1\n\
-        kernel 7.2.13 #1\nlazy_unmap 1\nload read 100 0 30\ncount tlb 4\n";
+        load read 100 0 5000\ncount tlb 50\ncount workingset_refault_file 3\ncount workingset_refault_anon 1\n\
+        load read 100 0 7000\ncount tlb 30\nload read 100 137 1\n\
+        kernel 7.2.13 #1\nlazy_unmap 1\nload read 100 0 3000\ncount tlb 4\n";
 
     #[test]
     fn a_file_of_runs_becomes_medians_beside_the_first_kernel() {
         let expected = "\
-load  kernel                   ns      %  interrupts  refaults
-read  7.2.13 lazy_unmap=0  600000  100.0     0.40000         2
-read  7.2.13 lazy_unmap=1  300000   50.0     0.04000         0
+load  kernel                     ns      %  interrupts  refaults
+read  7.2.13 lazy_unmap=0  60000000  100.0     0.40000         2
+read  7.2.13 lazy_unmap=1  30000000   50.0     0.04000         0
 ";
         assert_eq!(table_of(&runs_of(TEXT).unwrap()), expected);
+        let short = table_of(&runs_of("kernel 7.2.13\nlazy_unmap none\nload exec 10 0 490\n").unwrap());
+        assert_eq!(short.lines().last(), Some("exec  7.2.13  49000000  -     0.00000         0"));
     }
 
     #[test]

@@ -91,14 +91,14 @@ loads() {
         load anonymous $((each * 3 / 4 * cpus)) fill "$cpus" $((each * 3 / 4)) 1
     fi
     load touch $((each / 4 * cpus)) fill "$cpus" $((each / 4)) 1
-    load fork 200 fork "$cpus" 64 200
-    load madvise $((1000 * cpus)) madvise "$cpus" 1000
-    load munmap $((1000 * cpus)) munmap "$cpus" 1000
+    load fork 500 fork "$cpus" 64 500
+    load madvise $((20000 * cpus)) madvise "$cpus" 20000
+    load munmap $((20000 * cpus)) munmap "$cpus" 20000
     load munmap_large $((each / 4 * cpus)) munmap "$cpus" 1 $((each / 4))
-    load protect $((200 * cpus)) wait "$cpus" 200
-    load exec $((50 * cpus)) exec "$cpus" 50
-    load unlink $((500 * cpus)) unlink "$cpus" 500 evening.small
-    load switch $((5000 * cpus)) switch "$cpus" 5000
+    load protect $((2000 * cpus)) wait "$cpus" 2000
+    load exec $((200 * cpus)) exec "$cpus" 200
+    load unlink $((5000 * cpus)) unlink "$cpus" 5000 evening.small
+    load switch $((100000 * cpus)) switch "$cpus" 100000
     load faults 200000 faults "$cpus" $each evening.holes 200000
 }
 
