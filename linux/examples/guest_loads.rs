@@ -291,7 +291,7 @@ fn run(load: &str, threads: usize, number: usize, rest: &[&str]) -> Outcome {
         }
         ("exec", []) => pinned(threads, |_| calls::exec(number)),
         ("unlink", [folder]) => pinned(threads, |thread| calls::unlink(thread, number, folder)),
-        ("switch", []) => pinned(threads, |cpu| calls::switch(cpu, number)),
+        ("switch", []) => pinned(threads, |_| calls::switch(number)),
         _ => Err(USAGE.into()),
     }
 }

@@ -129,7 +129,8 @@ mod tests {
         let wrong = [
             "", "tset", "adopt", "adopt linux", "adopt ostd --cpus 0", "adopt ostd --fast", "adopt ostd --arch mips",
             "bench --slow", "guests 5.10", "kernel --cpus", "kernel --program no-such-program", "linux",
-            "linux mend", "linux boot new", "linux boot --tier lazy", "linux matrix --load all", "linux matrix old", "linux matrix --cpus 1",
+            "linux mend", "linux boot new", "linux boot --tier lazy", "linux matrix --load all", "linux matrix old",
+            "linux matrix --cpus 1",
             "linux test 0", "linux fetch all", "litmus --whole", "mutants", "mutants machine", "mutants engine --shard 4/4",
             "mutants engine --shard 1", "nightly daily", "page --wide", "picture --dark", "programs many",
             "programs --from -1", "python --fast", "sanitize none",

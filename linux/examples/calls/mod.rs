@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::{io, ptr};
 
-use super::pages::{pin, Outcome};
+use super::pages::Outcome;
 
 /// Starts a program that ends at once, so many times.
 pub(crate) fn exec(count: usize) -> Outcome {
@@ -28,11 +28,10 @@ pub(crate) fn unlink(thread: usize, count: usize, folder: &str) -> Outcome {
     Ok(())
 }
 
-/// Sends a byte to another process on the same CPU and back, so many times.
-pub(crate) fn switch(cpu: usize, count: usize) -> Outcome {
+/// Sends a byte to another process and back, so many times. The process runs where this thread may.
+pub(crate) fn switch(count: usize) -> Outcome {
     let (mut from_child, mut to_parent) = io::pipe()?;
     let (mut from_parent, mut to_child) = io::pipe()?;
-    pin(cpu)?;
     // SAFETY: the child calls nothing but read, write and _exit, which do not need the other threads.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error().into()),

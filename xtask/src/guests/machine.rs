@@ -13,13 +13,16 @@ pub(crate) const QEMU: &str = "qemu-system-x86_64";
 /// built.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// QEMU 7.2 computes wrong flags for cmpxchg16b, so the processor goes without.
-const MACHINE: &str = "-machine q35 -cpu max,cx16=off -accel tcg,thread=multi -nographic -no-reboot";
+const MACHINE: &str = "-machine q35 -nographic -no-reboot";
 
-/// The same for CPUs that take turns. Time is the number of instructions, in nanoseconds. No random number is of this
-/// machine, so what a guest without disks does can be repeated to the last instruction.
-const IN_TURN: &str = "-machine q35 -cpu max,cx16=off,rdrand=off,rdseed=off -accel tcg,thread=single \
-                       -icount shift=0,sleep=off -rtc base=2026-01-01T00:00:00,clock=vm -seed 1 -nographic -no-reboot";
+/// CPUs with a thread each. QEMU 7.2 computes wrong flags for cmpxchg16b, so the processor goes without.
+const AT_ONCE: &str = "-cpu max,cx16=off -accel tcg,thread=multi";
+
+/// CPUs that take turns. Time is the number of instructions, in nanoseconds. No random number is of this machine, so what a
+/// guest without disks does can be repeated to the last instruction.
+const IN_TURN: &str =
+    "-cpu max,cx16=off,rdrand=off,rdseed=off -accel tcg,thread=single -icount shift=0,sleep=off \
+                       -rtc base=2026-01-01T00:00:00,clock=vm -seed 1";
 
 /// With tiers all CPUs are at the first node. The second is slow, and Linux demotes pages to it. Linux learns that a node
 /// is slow from the firmware's table of latencies and bandwidths.
@@ -47,6 +50,7 @@ pub(crate) enum Nodes {
 pub(crate) struct Machine {
     /// Mebibytes.
     pub(crate) memory: u32,
+    /// At least two.
     pub(crate) cpus: u32,
     /// CPUs take turns. Otherwise each has a thread.
     pub(crate) in_turn: bool,
@@ -59,7 +63,7 @@ pub(crate) fn qemu<D: AsRef<Path>>(
     Machine { memory, cpus, in_turn, nodes }: Machine,
     disks: impl IntoIterator<Item = D>,
 ) -> Command {
-    qemu.args(if in_turn { IN_TURN } else { MACHINE }.split_whitespace());
+    qemu.args(MACHINE.split(' ')).args(if in_turn { IN_TURN } else { AT_ONCE }.split(' '));
     qemu.args(["-m", &memory.to_string(), "-smp", &cpus.to_string()]);
     if nodes != Nodes::One {
         for node in ["near", "far"] {
@@ -70,7 +74,7 @@ pub(crate) fn qemu<D: AsRef<Path>>(
         qemu.args(["-machine", "hmat=on"]);
     }
     let node = |id: u32, first: u32, end: u32, memory: &str| {
-        format!("node,nodeid={id},cpus={first}-{},memdev={memory}", end.saturating_sub(1))
+        format!("node,nodeid={id},cpus={first}-{},memdev={memory}", end - 1)
     };
     let parts = match nodes {
         Nodes::One => Vec::new(),

@@ -24,11 +24,8 @@ fi
 if [ "$(df -Pm . | awk 'NR == 2 { print $4 }')" -le $((mib * 2 + 64)) ]; then
     fail "$((mib * 2 + 64)) MiB are not free in $PWD: run it elsewhere, or give fewer"
 fi
-echo +memory > /sys/fs/cgroup/cgroup.subtree_control
-mkdir -p $group
-echo "${mib}M" > $group/memory.max || fail "the cgroup takes no limit"
 
-# What this changes is undone.
+# What this changes is undone, but the controller of memory stays on.
 before=$(cat $switch 2> /dev/null || true)
 device=
 undo() {
@@ -43,6 +40,9 @@ undo() {
 }
 trap undo EXIT
 trap 'exit 1' INT TERM
+echo +memory > /sys/fs/cgroup/cgroup.subtree_control
+mkdir -p $group
+echo "${mib}M" > $group/memory.max || fail "the cgroup takes no limit"
 
 counts() {
     awk '/TLB:/ { for (i = 2; i <= NF; i++) if ($i ~ /^[0-9]+$/) sum += $i } END { print "tlb", sum + 0 }' /proc/interrupts

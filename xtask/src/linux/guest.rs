@@ -126,8 +126,8 @@ impl<'a> Guest<'a> {
         let image = source::image(self.workspace, *kernel)?;
         let lazy = if kernel.is_lazy() { " sysctl.vm.lazy_unmap=1" } else { "" };
         let demotion = if *tiers { " demotion=1" } else { "" };
-        // The command travels as one variable of the first program's environment: no space may stand in it.
         let in_memory = seed.map_or(String::new(), |seed| format!("{IN_MEMORY} seed={}", 100 * seed));
+        // The command travels as one variable of the first program's environment: no space may stand in it.
         let append = format!(
             "console=ttyS0 quiet panic=-1 transparent_hugepage=never{lazy}{demotion}{in_memory} {parameters} run={}",
             command.join(" ").replace(' ', ",")

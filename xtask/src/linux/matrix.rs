@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use clap::value_parser;
@@ -51,7 +51,7 @@ struct Load {
 
 impl Load {
     #[rustfmt::skip]
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         // Reclaim.
         Self::new("read", 196_608, "guest_loads read CPUS 196608/CPUS /dev/nullb0"),
         Self::new("processes", 196_608, "guest_loads processes CPUS 196608/CPUS /dev/nullb0"),
@@ -70,8 +70,9 @@ impl Load {
         Self::new("exec", 256, "guest_loads exec CPUS 256/CPUS"),
         Self::new("unlink", 4096, "guest_loads unlink CPUS 4096/CPUS /mnt"),
         Self::new("switch", 32_768, "guest_loads switch CPUS 32768/CPUS"),
-        // One CPU allocates, and the others read without end.
+        // One thread allocates, and as many as there are CPUs read without end.
         Self::new("faults", 50_000, "guest_loads faults CPUS 196608/CPUS /dev/nullb0 50000"),
+        Self::new("signals", 50_000, "guest_loads signals CPUS 196608/CPUS /dev/nullb0 50000"),
     ];
 
     const fn new(name: &'static str, count: u32, command: &'static str) -> Self {
@@ -92,7 +93,7 @@ impl Load {
 }
 
 /// A boot.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Job {
     load: Load,
     cpus: u32,
@@ -167,7 +168,9 @@ fn slowest(output: &str) -> String {
     let [Ok(half), Ok(slowest)] = ["ns_50", "ns_99_9"].map(|name| count(output, name)) else {
         return String::new();
     };
-    format!(", half of the allocations within {half} instructions of all CPUs, 999 of 1000 within {slowest}")
+    // Only allocations that must not wait fail.
+    let failed = count(output, "failed").map_or(String::new(), |failed| format!(", {failed} failed"));
+    format!(", half of the allocations within {half} instructions of all CPUs, 999 of 1000 within {slowest}{failed}")
 }
 
 pub(super) fn run(workspace: &Workspace, matrix: &Matrix) -> Result<(), Failure> {
@@ -178,79 +181,56 @@ pub(super) fn run(workspace: &Workspace, matrix: &Matrix) -> Result<(), Failure>
     let guest = Guest::make(workspace, &kernels, None)?;
     let emulator = Emulator::find(workspace)?;
     let mut jobs = VecDeque::new();
-    for load in loads {
-        for cpus in &matrix.cpus {
+    for &load in loads {
+        for &cpus in &matrix.cpus {
             for seed in 1..=matrix.seeds {
-                jobs.extend(kernels.iter().map(|kernel| Job {
-                    load: *load,
-                    cpus: *cpus,
-                    kernel: *kernel,
-                    seed,
-                }));
+                jobs.extend(kernels.iter().map(|&kernel| Job { load, cpus, kernel, seed }));
             }
         }
     }
-    let first = jobs[0];
     // Once more: it must count the same.
-    jobs.push_front(first);
+    jobs.push_front(jobs[0]);
     let (jobs, done) = (Mutex::new(jobs), Mutex::new(Vec::new()));
     let work = |worker: usize| -> Result<(), Failure> {
         let report = workspace.target.join(format!("linux/guest/instructions-{worker}"));
-        loop {
-            let Some(job) = jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front() else {
-                return Ok(());
-            };
+        let next = || lock(&jobs).pop_front();
+        while let Some(job) = next() {
+            let Job { load, cpus, kernel, seed } = job;
             let boot = Boot {
-                tiers: job.load.tiers,
-                cpus: job.cpus,
-                seed: Some(job.seed),
+                tiers: load.tiers,
+                cpus,
+                seed: Some(seed),
                 parameters: matrix.parameters.clone(),
-                ..Boot::new(job.kernel, &job.load.on(job.cpus))
+                ..Boot::new(kernel, &load.on(cpus))
             };
             let output = guest.run_on(emulator.counting("x86_64", &report), &boot)?;
             let counts = Counts::of(&output, &fs::read_to_string(&report).at(&report)?)?;
-            println!(
-                "{} on {} CPUs, {}, seed {}: {}",
-                job.load.name,
-                job.cpus,
-                job.kernel.name,
-                job.seed,
-                counts.words()
-            );
-            done.lock().unwrap_or_else(PoisonError::into_inner).push((job, counts));
+            println!("{} on {cpus} CPUs, {}, seed {seed}: {}", load.name, kernel.name, counts.words());
+            note(&mut lock(&done), job, counts)?;
         }
+        Ok(())
     };
-    let workers = thread::available_parallelism().map_or(1, usize::from);
+    // The others need not go on.
+    let work = |worker| work(worker).inspect_err(|_| lock(&jobs).clear());
     let work = &work;
+    let workers = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         let all: Vec<_> = (0..workers).map(|worker| scope.spawn(move || work(worker))).collect();
         all.into_iter()
             .try_for_each(|one| one.join().unwrap_or_else(|_| Err(Failure::new("a worker panicked"))))
     })?;
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let of = |kernel: Kernel, load: Load, cpus: u32| {
-        let ours = move |job: &Job| job.kernel == kernel && job.load == load && job.cpus == cpus;
-        done.iter().filter(move |(job, _)| ours(job))
+    let of = |kernel: Kernel, load: Load, cpus: u32| -> Vec<&Counts> {
+        let ours = |job: &Job| job.kernel == kernel && job.load == load && job.cpus == cpus;
+        done.iter().filter(|(job, _)| ours(job)).map(|(_, counts)| counts).collect()
     };
-    let again: Vec<_> = of(STOCK, first.load, first.cpus)
-        .filter(|(job, _)| job.seed == 1)
-        .map(|(_, counts)| counts)
-        .collect();
-    ensure!(
-        again.windows(2).all(|pair| pair[0] == pair[1]),
-        new,
-        "two boots with one seed count differently: {} and {}",
-        again[0].words(),
-        again[1].words()
-    );
     let mut rows = Vec::new();
-    for load in loads {
-        for cpus in &matrix.cpus {
-            let stock: Vec<_> = of(STOCK, *load, *cpus).map(|(_, counts)| counts).collect();
-            for kernel in &kernels {
-                let counts: Vec<_> = of(*kernel, *load, *cpus).map(|(_, counts)| counts).collect();
-                rows.push(row(*load, *cpus, *kernel, &counts, &stock));
-            }
+    for &load in loads {
+        for &cpus in &matrix.cpus {
+            let stock = of(STOCK, load, cpus);
+            rows.extend(
+                kernels.iter().map(|&kernel| row(load, cpus, kernel, &of(kernel, load, cpus), &stock)),
+            );
         }
     }
     // The worst first.
@@ -261,28 +241,47 @@ pub(super) fn run(workspace: &Workspace, matrix: &Matrix) -> Result<(), Failure>
     Ok(())
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Adds what a boot has counted to the others, unless it is there: then it must be the same.
+fn note(done: &mut Vec<(Job, Counts)>, job: Job, counts: Counts) -> Result<(), Failure> {
+    let Some((_, earlier)) = done.iter().find(|(other, _)| *other == job) else {
+        done.push((job, counts));
+        return Ok(());
+    };
+    ensure!(
+        *earlier == counts,
+        new,
+        "two boots with one seed count differently: {} and {}",
+        earlier.words(),
+        counts.words()
+    );
+    Ok(())
+}
+
 /// The row of a kernel, and its instructions as a part of those of stock: medians of the boots.
 fn row(load: Load, cpus: u32, kernel: Kernel, counts: &[&Counts], stock: &[&Counts]) -> (f64, [String; 9]) {
-    let per = |counts: &[&Counts], what: fn(&Counts) -> u64| {
-        let each = counts.iter().map(|counts| what(counts) as f64 / f64::from(load.count));
-        median(each.collect())
+    let middle = |counts: &[&Counts], what: fn(&Counts) -> u64| {
+        median(counts.iter().map(|counts| what(counts) as f64).collect())
     };
-    let [instructions, of_stock] = [counts, stock].map(|counts| per(counts, |counts| counts.instructions));
+    let [instructions, of_stock] = [counts, stock].map(|counts| middle(counts, |counts| counts.instructions));
     let [interrupts, interrupts_of_stock] =
-        [counts, stock].map(|counts| per(counts, |counts| counts.interrupts));
+        [counts, stock].map(|counts| middle(counts, |counts| counts.interrupts));
     let all = || counts.iter().map(|counts| counts.instructions);
     let spread = all().max().unwrap_or(0) - all().min().unwrap_or(0);
-    let spread = spread as f64 / 2.0 / f64::from(load.count) / instructions;
+    let count = f64::from(load.count);
     let row = [
         load.name.to_owned(),
         cpus.to_string(),
         kernel.name.to_owned(),
-        format!("{instructions:.0}"),
+        format!("{:.0}", instructions / count),
         format!("{:.1}", 100.0 * instructions / of_stock),
-        format!("{:.1}", 100.0 * spread),
-        format!("{interrupts:.5}"),
+        format!("{:.1}", 50.0 * spread as f64 / instructions),
+        format!("{:.5}", interrupts / count),
         format!("{:.1}", 100.0 * interrupts / interrupts_of_stock),
-        format!("{:.0}", per(counts, |counts| counts.refaults) * f64::from(load.count)),
+        format!("{:.0}", middle(counts, |counts| counts.refaults)),
     ];
     (instructions / of_stock, row)
 }
@@ -323,6 +322,29 @@ mod tests {
         assert_eq!(waited(&list), ", 3 pages waited, 1 for too long");
         let lazy = format!("{list}count lazy_unmap_flush 2\n");
         assert_eq!(waited(&lazy), ", 3 pages waited, 2 until an interrupt, 1 for too long");
+    }
+
+    #[test]
+    fn allocations_are_told_with_those_that_fail() {
+        let faults = format!("{OUTPUT}count ns_50 700\ncount ns_99_9 9000\n");
+        let words = ", half of the allocations within 700 instructions of all CPUs, 999 of 1000 within 9000";
+        assert_eq!(slowest(&faults), words);
+        assert_eq!(slowest(&format!("{faults}count failed 2\n")), format!("{words}, 2 failed"));
+        assert_eq!(slowest(OUTPUT), "");
+    }
+
+    #[test]
+    fn a_boot_that_is_repeated_counts_once_and_must_count_the_same() {
+        let job = Job { load: Load::ALL[0], cpus: 8, kernel: STOCK, seed: 1 };
+        let counts = Counts::of(OUTPUT, "700").unwrap();
+        let mut done = Vec::new();
+        note(&mut done, job, counts.clone()).unwrap();
+        note(&mut done, job, counts.clone()).unwrap();
+        assert_eq!(done.len(), 1);
+        note(&mut done, Job { seed: 2, ..job }, Counts::of(OUTPUT, "701").unwrap()).unwrap();
+        assert_eq!(done.len(), 2);
+        let error = note(&mut done, job, Counts { interrupts: 13, ..counts }).unwrap_err().to_string();
+        assert!(error.contains("12 interrupts") && error.contains("13 interrupts"), "{error}");
     }
 
     #[test]

@@ -47,15 +47,18 @@ impl Emulator {
     pub(crate) fn command(&self, arch: &str, report: &Path) -> Result<Command, Failure> {
         // A report of an earlier run is none of this one.
         fs::write(report, "").at(report)?;
-        let mut command = self.unwatched(arch);
-        command.arg("-plugin").arg(format!("{},out={}", self.plugin.display(), report.display()));
-        Ok(command)
+        Ok(self.plugged(arch, "out", report))
     }
 
     /// The command that emulates an architecture with the plugin, which counts instructions of the kernel.
     pub(crate) fn counting(&self, arch: &str, count: &Path) -> Command {
+        self.plugged(arch, "count", count)
+    }
+
+    /// The same, with the plugin and the file that it writes.
+    fn plugged(&self, arch: &str, what: &str, file: &Path) -> Command {
         let mut command = self.unwatched(arch);
-        command.arg("-plugin").arg(format!("{},count={}", self.plugin.display(), count.display()));
+        command.arg("-plugin").arg(format!("{},{what}={}", self.plugin.display(), file.display()));
         command
     }
 

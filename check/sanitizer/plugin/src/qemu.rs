@@ -143,16 +143,16 @@ impl Callbacks {
         // SAFETY: QEMU calls them with the arguments of their types until it ends, and never unloads the plugin.
         unsafe {
             qemu_plugin_register_vcpu_init_cb(id, self.cpu);
-            qemu_plugin_register_vcpu_tb_trans_cb(id, self.block);
             qemu_plugin_register_flush_cb(id, self.dropped);
             qemu_plugin_register_atexit_cb(id, self.exit, std::ptr::null_mut());
         }
+        on_each_block(id, self.block);
     }
 }
 
-/// Asks for a call for each block that is translated, and for nothing else.
+/// Asks for a call for each block that is translated.
 pub(crate) fn on_each_block(id: Id, on: OnBlock) {
-    // SAFETY: as above.
+    // SAFETY: QEMU calls it with the arguments of its type until it ends, and never unloads the plugin.
     unsafe { qemu_plugin_register_vcpu_tb_trans_cb(id, on) }
 }
 
