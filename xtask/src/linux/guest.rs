@@ -1,12 +1,13 @@
 //! A guest in QEMU: CPUs, two nodes, disks, and one program.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::value_parser;
 
 use super::{source, Kernel, BUGS, KERNELS, STOCK};
-use crate::failure::{self, ensure, Failure};
+use crate::failure::{self, ensure, At as _, Failure};
 use crate::guests::{self, Machine, Nodes};
 use crate::one_of;
 use crate::workspace::Workspace;
@@ -30,6 +31,9 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("owed_flush", "selftest/owed_flush.c"),
     ("bug_loads", "bugs/loads.c"),
 ];
+
+/// The library that stops QEMU's clock for a guest whose CPUs take turns.
+const STILL: &str = "still.so";
 
 /// So often a guest is booted that does not come to its command.
 pub(super) const BOOTS: u32 = 5;
@@ -101,6 +105,11 @@ impl<'a> Guest<'a> {
             compile.arg("-o").arg(root.join("bin").join(program));
             failure::run(compile.arg(workspace.root.join("ports/linux").join(source)))?;
         }
+        let still = folder.join("still.c");
+        fs::write(&still, include_str!("still.c")).at(&still)?;
+        let mut compile = Command::new("cc");
+        compile.args("-O2 -Wall -Werror -shared -fPIC -o".split(' ')).arg(folder.join(STILL));
+        failure::run(compile.arg(still))?;
         guests::program(&root.join("init"), include_str!("init"))?;
         guests::program(&root.join("bin/limited"), include_str!("limited.sh"))?;
         guests::program(&root.join("bin/oom"), include_str!("oom.sh"))?;
@@ -144,6 +153,9 @@ impl<'a> Guest<'a> {
         let mut qemu = guests::qemu(emulator, machine, disks.iter().map(|(name, _)| self.folder.join(name)));
         qemu.arg("-kernel").arg(image).arg("-initrd").arg(self.folder.join("root.cpio"));
         qemu.args(["-append", &append]).stdin(Stdio::null());
+        if seed.is_some() {
+            qemu.env("LD_PRELOAD", self.folder.join(STILL));
+        }
         Ok(qemu)
     }
 
@@ -154,12 +166,24 @@ impl<'a> Guest<'a> {
 
     /// The same on an emulator.
     pub(super) fn run_on(&self, emulator: Command, boot: &Boot) -> Result<String, Failure> {
+        self.run_each_on(emulator, boot).map(|mut outputs| outputs.remove(0))
+    }
+
+    /// The same, with several commands between semicolons: what each of them printed.
+    pub(super) fn run_each_on(&self, emulator: Command, boot: &Boot) -> Result<Vec<String>, Failure> {
         let mut qemu = self.command(emulator, boot)?;
         let text = begun(&mut qemu)?;
-        let output = text.split_once(BEGINS).and_then(|(_, rest)| rest.split_once(ENDS));
-        let end = || format!("the guest did not end; its last lines:\n{}", failure::last_lines(&text, 40));
-        output.map(|(output, _)| output.trim_start().to_owned()).ok_or_else(|| Failure::new(end()))
+        let outputs = outputs(&text);
+        let ended = outputs.len() == boot.command.join(" ").split(';').count();
+        ensure!(ended, new, "the guest did not end; its last lines:\n{}", failure::last_lines(&text, 40));
+        Ok(outputs)
     }
+}
+
+/// What each command has printed that ended.
+fn outputs(text: &str) -> Vec<String> {
+    let ended = text.split(BEGINS).skip(1).filter_map(|rest| rest.split_once(ENDS));
+    ended.map(|(output, _)| output.trim_start().to_owned()).collect()
 }
 
 /// What the guest prints. One that stops early because of a mistake of QEMU is booted again.

@@ -42,8 +42,6 @@ pub(crate) struct Kernel {
 const STOCK: Kernel = Kernel { name: "stock", options: "" };
 /// With the fixes of ports/linux/fixes.
 const FIXED: Kernel = Kernel { name: "fixed", options: "" };
-/// With the series on top of the fixes but its patch by which CPUs flush by themselves: reclaimers share flushes.
-const LIST: Kernel = Kernel { name: "list", options: LAZY.options };
 /// With the series on top of the fixes, and with the configuration of the stock kernel.
 const OFF: Kernel = Kernel { name: "off", options: "" };
 /// With the series, and `CONFIG_LAZY_UNMAP`.
@@ -55,8 +53,10 @@ const BUGS: Kernel = Kernel {
     name: "bugs",
     options: "CONFIG_NUMA_EMU=y\nCONFIG_HUGETLBFS=y\nCONFIG_CHECKPOINT_RESTORE=y\nCONFIG_MEM_SOFT_DIRTY=y\n",
 };
+/// As Debian has it, with the mails of a folder.
+const MAILS: Kernel = Kernel { name: "mails", options: "" };
 
-const KERNELS: &[Kernel] = &[STOCK, FIXED, LIST, OFF, LAZY, DEBUG, BUGS];
+const KERNELS: &[Kernel] = &[STOCK, FIXED, OFF, LAZY, DEBUG, BUGS, MAILS];
 /// Those of which each must do as well as the first.
 const COMPARED: [Kernel; 3] = [STOCK, FIXED, LAZY];
 
@@ -72,8 +72,11 @@ impl Kernel {
 pub(crate) enum Options {
     /// Fetches the sources of Linux 7.2, and applies the fixes and the series of ports/linux/ to copies.
     Fetch,
-    /// Builds kernels with the series and without.
-    Build,
+    /// Builds kernels with the series and without; or `mails`, a kernel with the patches of a folder.
+    Build {
+        /// Mails of a series for Linux 7.2 as Debian has it, and perhaps a file `config` with the options that it needs.
+        folder: Option<PathBuf>,
+    },
     /// Runs a command in a guest; needs Debian's `qemu-system-x86`, `busybox-static` and `e2fsprogs`.
     Boot(Boot),
     /// Changes what is at an address for which reclaim owes a flush: CPUs use the old page on stock, and not with the fixes.
@@ -113,7 +116,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     match options {
         Options::Fetch => source::fetch(&workspace),
-        Options::Build => KERNELS.iter().try_for_each(|kernel| source::build(&workspace, *kernel)),
+        Options::Build { folder: None } => {
+            let mut ours = KERNELS.iter().filter(|kernel| **kernel != MAILS);
+            ours.try_for_each(|kernel| source::build(&workspace, *kernel, kernel.options))
+        }
+        Options::Build { folder: Some(folder) } => source::build_mails(&workspace, folder),
         Options::Boot(boot) => {
             let guest = Guest::make(&workspace, &[boot.kernel], None)?;
             print!("{}", guest.run(boot)?);

@@ -1,12 +1,12 @@
-//! Linux's sources: copies as they are, with the fixes, with the series on top of these, or its first part, with what takes its
-//! guards away, and with bugs; from one configuration.
+//! Linux's sources: copies as they are, with the fixes, with the series on top of these, with what takes its guards away, with
+//! bugs, and with the mails of others; from one configuration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use super::{Kernel, BUGS, DEBUG, FIXED, LAZY, LIST, OFF, STOCK, VERSION};
+use super::{Kernel, BUGS, DEBUG, FIXED, LAZY, MAILS, OFF, STOCK, VERSION};
 use crate::failure::{self, ensure, At as _, Failure};
 use crate::guests;
 use crate::workspace::Workspace;
@@ -35,16 +35,6 @@ fn mails(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
     Ok([fixes(workspace)?, patches(workspace, "series")?].concat())
 }
 
-/// The fixes, and the patches of the series by which reclaimers share flushes.
-fn list(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
-    let series = patches(workspace, "series")?;
-    let first = series.into_iter().take_while(|patch| !patch.to_string_lossy().contains(WITHOUT_INTERRUPTS));
-    Ok(fixes(workspace)?.into_iter().chain(first).collect())
-}
-
-/// Part of the name of the patch by which CPUs flush by themselves.
-const WITHOUT_INTERRUPTS: &str = "need-no-interrupt";
-
 /// All mails, and what takes the guards away on top of them.
 fn guards(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
     Ok([mails(workspace)?, patches(workspace, "guards")?].concat())
@@ -52,8 +42,12 @@ fn guards(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
 
 /// The patches of a folder below `ports/linux`, in their order.
 pub(super) fn patches(workspace: &Workspace, folder: &str) -> Result<Vec<PathBuf>, Failure> {
-    let folder = workspace.root.join("ports/linux").join(folder);
-    let mut patches = guests::files(&folder)?;
+    sorted(&workspace.root.join("ports/linux").join(folder))
+}
+
+/// The patches of a folder, in their order, without their letter.
+fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut patches = guests::files(folder)?;
     let is_letter =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("0000-"));
     patches.retain(|path| path.extension().is_some_and(|extension| extension == "patch") && !is_letter(path));
@@ -67,28 +61,35 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
     let known =
         failure::stdout(Command::new("apt-cache").args(["search", "--names-only", &format!("^{package}$")]))?;
     ensure!(!known.is_empty(), new, "apt knows no package {package}: {}", guests::add_suite("sid"));
-    let unpacked = workspace.target.join("linux/package");
+    let unpacked = unpacked(workspace);
     let _ = fs::remove_dir_all(&unpacked);
     guests::unpack(&[package], &unpacked)?;
-    let archive = guests::file(&unpacked, "*/linux-source-*.tar.xz")?;
-    for kernel in [STOCK, FIXED, LIST, LAZY, DEBUG, BUGS] {
-        let folder = folder(workspace, kernel);
-        let _ = fs::remove_dir_all(&folder);
-        guests::make(&folder)?;
-        let mut tar = Command::new("tar");
-        failure::run(tar.arg("xf").arg(&archive).args(["--strip-components", "1", "-C"]).arg(&folder))?;
-    }
-    let bugs = patches(workspace, "bugs")?;
     for (kernel, patches) in [
+        (STOCK, Vec::new()),
         (FIXED, fixes(workspace)?),
-        (LIST, list(workspace)?),
         (LAZY, mails(workspace)?),
         (DEBUG, guards(workspace)?),
-        (BUGS, bugs),
+        (BUGS, patches(workspace, "bugs")?),
     ] {
-        fit(&patches, &folder(workspace, kernel))?;
+        copy_with(workspace, kernel, &patches)?;
     }
     check_style(workspace, &folder(workspace, STOCK))
+}
+
+/// Makes the sources of a kernel, with patches, from the package that [`fetch`] has brought.
+fn copy_with(workspace: &Workspace, kernel: Kernel, patches: &[PathBuf]) -> Result<(), Failure> {
+    let archive = guests::file(&unpacked(workspace), "*/linux-source-*.tar.xz")?;
+    let folder = folder(workspace, kernel);
+    let _ = fs::remove_dir_all(&folder);
+    guests::make(&folder)?;
+    let mut tar = Command::new("tar");
+    failure::run(tar.arg("xf").arg(&archive).args(["--strip-components", "1", "-C"]).arg(&folder))?;
+    fit(patches, &folder)
+}
+
+/// Where the package is unpacked.
+fn unpacked(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("linux/package")
 }
 
 /// Applies the patches to copies of the files that they change, if [`fetch`] has brought them. Returns whether it has.
@@ -173,8 +174,19 @@ fn objects(workspace: &Workspace, kernel: Kernel) -> PathBuf {
     workspace.target.join("linux").join(kernel.name).join("build")
 }
 
-/// Builds a kernel.
-pub(super) fn build(workspace: &Workspace, kernel: Kernel) -> Result<(), Failure> {
+/// Builds the kernel of the mails in a folder. Its objects remain from call to call.
+pub(super) fn build_mails(workspace: &Workspace, folder: &Path) -> Result<(), Failure> {
+    let patches = sorted(folder)?;
+    ensure!(!patches.is_empty(), new, "{} has no file *.patch", folder.display());
+    let config = folder.join("config");
+    let options = if config.is_file() { fs::read_to_string(&config).at(&config)? } else { String::new() };
+    fetched(workspace, STOCK)?;
+    copy_with(workspace, MAILS, &patches)?;
+    build(workspace, MAILS, &options)
+}
+
+/// Builds a kernel, with options beyond those of all.
+pub(super) fn build(workspace: &Workspace, kernel: Kernel, options: &str) -> Result<(), Failure> {
     let (source, objects) = (fetched(workspace, kernel)?, objects(workspace, kernel));
     guests::make(&objects)?;
     let make = |target: &str| {
@@ -188,7 +200,7 @@ pub(super) fn build(workspace: &Workspace, kernel: Kernel) -> Result<(), Failure
     let path = objects.join(".config");
     let tiny = fs::read_to_string(&path).at(&path)?;
     // The last line of an option counts.
-    fs::write(&path, format!("{tiny}{wanted}{}", kernel.options)).at(&path)?;
+    fs::write(&path, format!("{tiny}{wanted}{options}")).at(&path)?;
     failure::run(&mut make("olddefconfig"))?;
     let jobs = thread::available_parallelism().map_or(1, usize::from);
     failure::run(make("bzImage").arg(format!("-j{jobs}")))
@@ -202,13 +214,6 @@ mod tests {
     fn a_file_that_a_patch_adds_is_not_there_before() {
         let patch = "--- a/mm/rmap.c\n+++ b/mm/rmap.c\n--- /dev/null\n+++ b/mm/lazy_unmap.c\n";
         assert_eq!(changed(patch).collect::<Vec<_>>(), ["mm/rmap.c"]);
-    }
-
-    #[test]
-    fn the_list_is_the_part_of_the_series_before_cpus_flush_by_themselves() {
-        let workspace = Workspace::load().unwrap();
-        let [fixes, list, mails] = [fixes, list, mails].map(|patches| patches(&workspace).unwrap().len());
-        assert!(fixes < list && list < mails, "{fixes} {list} {mails}");
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! instructions are not counted: QEMU ends the block with each repetition, and a processor does not.
 
 use std::ffi::{c_uint, c_void};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -26,7 +27,7 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 /// The count when the load began, and the file for that of the load.
 static LOAD: OnceLock<Mutex<(Option<u64>, PathBuf)>> = OnceLock::new();
 
-/// Counts, and writes the count of each load to a file when the load has ended.
+/// Counts, and adds the count of each load to a file when the load has ended.
 pub(crate) fn install(id: Id, info: &Info, path: &str) -> Result<(), String> {
     if info.target() != "x86_64" {
         return Err(format!("{}: instructions are counted of x86_64 alone", info.target()));
@@ -82,7 +83,8 @@ extern "C" fn on_mark(_: c_uint, number: *mut c_void) {
     if !ends {
         *begun = Some(sum);
     } else if let Some(begun) = begun.take() {
-        if let Err(error) = fs::write(&*path, format!("{}\n", sum - begun)) {
+        let add = |mut file: File| writeln!(file, "{}", sum - begun);
+        if let Err(error) = File::options().append(true).open(&*path).and_then(add) {
             eprintln!("ceasefire: {}: {error}", path.display());
         }
     }
