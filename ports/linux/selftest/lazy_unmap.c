@@ -413,7 +413,7 @@ static void *reclaimer(void *unused)
 			madvise((void *)byte(first_slot(round)), NEAR * STRIDE * PAGE,
 				MADV_PAGEOUT);
 		/*
-		 * Of all lengths, up to that of several late ticks. After a burst
+		 * Of all lengths, up to that of several waits. After a burst
 		 * nobody uses the page before its wait is over.
 		 */
 		usleep(1000 << (burst ? 6 : round % 8));

@@ -1,7 +1,7 @@
 //! The selftest on the kernel that checks itself: with all guards, and without each in turn.
 //!
-//! The guest's script prints a line for each run. `whole` has the ticks by which CPUs were late, the findings of the
-//! test and the reports of the kernel. `without` has the guard, the operation, the ticks, findings, reports and seconds.
+//! The guest's script prints a line for each run. `whole` has so many times that folios might wait longer, the findings of the
+//! test and the reports of the kernel. `without` has the guard, the operation, these times, findings, reports and seconds.
 
 use super::guest::{succeeded, Boot, Guest};
 use super::DEBUG;

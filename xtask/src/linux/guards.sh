@@ -44,7 +44,6 @@ without() {
 whole 0
 whole 20
 without wait write 0
-without tick write 0
 without dirty store 50
 without pending mapping 20
 without install copy 20

@@ -129,7 +129,7 @@ fn changed(patch: &str) -> impl Iterator<Item = &str> {
 fn fit(patches: &[PathBuf], files: &Path) -> Result<(), Failure> {
     patches.iter().try_for_each(|patch| {
         let mut apply = Command::new("patch");
-        apply.args(["-p1", "--fuzz=0", "--no-backup-if-mismatch", "--input"]).arg(patch).current_dir(files);
+        apply.args(["-p1", "--force", "--fuzz=0", "--no-backup-if-mismatch", "--input"]).arg(patch).current_dir(files);
         failure::run(&mut apply)
     })
 }
@@ -160,7 +160,8 @@ const IMAGE: &str = "arch/x86/boot/bzImage";
 /// The image of a kernel that [`build`] has made.
 pub(super) fn image(workspace: &Workspace, kernel: Kernel) -> Result<PathBuf, Failure> {
     let image = objects(workspace, kernel).join(IMAGE);
-    ensure!(image.is_file(), new, "the {} kernel is missing: `cargo xtask linux build`", kernel.name);
+    let folder = if kernel == MAILS { " FOLDER" } else { "" };
+    ensure!(image.is_file(), new, "the {} kernel is missing: `cargo xtask linux build{folder}`", kernel.name);
     Ok(image)
 }
 

@@ -49,7 +49,7 @@ enum Expected {
 impl Case {
     /// Bugs in the order of the patches, Linux's own, and the guards.
     #[rustfmt::skip]
-    pub(super) const ALL: [Self; 48] = [
+    pub(super) const ALL: [Self; 47] = [
         Self::bug("mremap", "mremap"),
         Self::bug("mremap_huge", "mremap_huge"),
         Self::bug("gather", "zap"),
@@ -93,7 +93,6 @@ impl Case {
         Self::new("owed_fixed", What::Slot(FIXED, 0)).but(Expected::Nothing),
         Self::new("all_guards", What::Guard("all")).but(Expected::Nothing),
         Self::new("without_wait", What::Guard("wait")).but(Expected::Either),
-        Self::new("without_tick", What::Guard("tick")).but(Expected::Either),
         Self::new("without_dirty", What::Guard("dirty")),
         Self::new("without_pending", What::Guard("pending")).but(Expected::Either),
         Self::new("without_install", What::Guard("install")),
