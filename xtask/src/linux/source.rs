@@ -129,8 +129,8 @@ fn changed(patch: &str) -> impl Iterator<Item = &str> {
 fn fit(patches: &[PathBuf], files: &Path) -> Result<(), Failure> {
     patches.iter().try_for_each(|patch| {
         let mut apply = Command::new("patch");
-        apply.args(["-p1", "--force", "--fuzz=0", "--no-backup-if-mismatch", "--input"]).arg(patch).current_dir(files);
-        failure::run(&mut apply)
+        apply.args(["-p1", "--force", "--fuzz=0", "--no-backup-if-mismatch", "--input"]);
+        failure::run(apply.arg(patch).current_dir(files))
     })
 }
 
