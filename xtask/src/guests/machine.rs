@@ -1,9 +1,10 @@
 //! The machine of guests: CPUs and two nodes, which QEMU runs in software, and programs that need no library.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::failure::{self, Failure};
+use crate::failure::{self, At as _, Failure};
 use crate::workspace::Workspace;
 
 /// The machine's own emulator.
@@ -18,8 +19,8 @@ const MACHINE: &str = "-machine q35 -nographic -no-reboot";
 /// CPUs with a thread each. QEMU 7.2 computes wrong flags for cmpxchg16b, so the processor goes without.
 const AT_ONCE: &str = "-cpu max,cx16=off -accel tcg,thread=multi";
 
-/// CPUs that take turns. Time is the number of instructions, in nanoseconds. No random number is of this machine, so what a
-/// guest without disks does can be repeated to the last instruction.
+/// CPUs that take turns. Time is the number of instructions, in nanoseconds. No random number and no time is of this machine,
+/// so what a guest without disks does can be repeated to the last instruction.
 const IN_TURN: &str =
     "-cpu max,cx16=off,rdrand=off,rdseed=off -accel tcg,thread=single -icount shift=0,sleep=off \
                        -rtc base=2026-01-01T00:00:00,clock=vm -seed 1";
@@ -47,23 +48,37 @@ pub(crate) enum Nodes {
 
 /// A machine.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Machine {
+pub(crate) struct Machine<'a> {
     /// Mebibytes.
     pub(crate) memory: u32,
     /// At least two.
     pub(crate) cpus: u32,
-    /// CPUs take turns. Otherwise each has a thread.
-    pub(crate) in_turn: bool,
+    /// CPUs take turns, with the library of [`still`]. Otherwise each has a thread.
+    pub(crate) in_turn: Option<&'a Path>,
     pub(crate) nodes: Nodes,
+}
+
+/// Builds the library in `folder` that stops QEMU's clock.
+pub(crate) fn still(folder: &Path) -> Result<PathBuf, Failure> {
+    let (source, library) = (folder.join("still.c"), folder.join("still.so"));
+    fs::write(&source, include_str!("still.c")).at(&source)?;
+    let mut compile = Command::new("cc");
+    compile.args("-O2 -Wall -Werror -shared -fPIC -o".split(' ')).arg(&library);
+    failure::run(compile.arg(source))?;
+    Ok(library)
 }
 
 /// QEMU with disks, of which the first is /dev/vda.
 pub(crate) fn qemu<D: AsRef<Path>>(
     mut qemu: Command,
-    Machine { memory, cpus, in_turn, nodes }: Machine,
+    Machine { memory, cpus, in_turn, nodes }: Machine<'_>,
     disks: impl IntoIterator<Item = D>,
 ) -> Command {
-    qemu.args(MACHINE.split(' ')).args(if in_turn { IN_TURN } else { AT_ONCE }.split(' '));
+    qemu.args(MACHINE.split(' '));
+    match in_turn {
+        Some(still) => qemu.args(IN_TURN.split(' ')).env("LD_PRELOAD", still),
+        None => qemu.args(AT_ONCE.split(' ')),
+    };
     qemu.args(["-m", &memory.to_string(), "-smp", &cpus.to_string()]);
     if nodes != Nodes::One {
         for node in ["near", "far"] {

@@ -21,7 +21,7 @@ use crate::workspace::Workspace;
 pub(crate) use files::{copy, disk, files, make, pack, program};
 use kernels::KERNELS;
 pub(crate) use kernels::{add_suite, file, unpack, unpack_all};
-pub(crate) use machine::{build, qemu, Machine, Nodes, QEMU};
+pub(crate) use machine::{build, qemu, still, Machine, Nodes, QEMU};
 
 /// The loads: the name of the recording, and the command. Migration takes long on kernels that flush page by page, so
 /// it is small.
@@ -106,7 +106,7 @@ impl Guest {
 
     /// Boots the guest, which ends by itself, and takes its recordings out.
     fn boot(&self) -> Result<(), Failure> {
-        let machine = Machine { memory: MEMORY, cpus: 8, in_turn: false, nodes: Nodes::Alike };
+        let machine = Machine { memory: MEMORY, cpus: 8, in_turn: None, nodes: Nodes::Alike };
         let mut qemu = machine::qemu(Command::new(QEMU), machine, DISKS.map(|(name, _)| self.path(name)));
         qemu.arg("-kernel").arg(kernels::file(&self.path("kernel"), "*/vmlinuz*")?);
         qemu.arg("-initrd").arg(self.path("root.cpio"));

@@ -1,13 +1,12 @@
 //! A guest in QEMU: CPUs, two nodes, disks, and one program.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::value_parser;
 
 use super::{source, Kernel, BUGS, KERNELS, STOCK};
-use crate::failure::{self, ensure, At as _, Failure};
+use crate::failure::{self, ensure, Failure};
 use crate::guests::{self, Machine, Nodes};
 use crate::one_of;
 use crate::workspace::Workspace;
@@ -31,9 +30,6 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("owed_flush", "selftest/owed_flush.c"),
     ("bug_loads", "bugs/loads.c"),
 ];
-
-/// The library that stops QEMU's clock for a guest whose CPUs take turns.
-const STILL: &str = "still.so";
 
 /// So often a guest is booted that does not come to its command.
 pub(super) const BOOTS: u32 = 5;
@@ -60,7 +56,7 @@ pub(crate) struct Boot {
     /// Parameters of the kernel beyond those of every guest.
     #[arg(long = "append", default_value = "", value_name = "PARAMETERS")]
     pub(super) parameters: String,
-    /// The command; a shell ends at once.
+    /// The command, or several with semicolons between them; a shell ends at once.
     #[arg(default_value = "sh", trailing_var_arg = true, allow_hyphen_values = true)]
     pub(super) command: Vec<String>,
 }
@@ -77,6 +73,7 @@ impl Boot {
 pub(super) struct Guest<'a> {
     workspace: &'a Workspace,
     folder: PathBuf,
+    still: PathBuf,
 }
 
 impl<'a> Guest<'a> {
@@ -105,11 +102,6 @@ impl<'a> Guest<'a> {
             compile.arg("-o").arg(root.join("bin").join(program));
             failure::run(compile.arg(workspace.root.join("ports/linux").join(source)))?;
         }
-        let still = folder.join("still.c");
-        fs::write(&still, include_str!("still.c")).at(&still)?;
-        let mut compile = Command::new("cc");
-        compile.args("-O2 -Wall -Werror -shared -fPIC -o".split(' ')).arg(folder.join(STILL));
-        failure::run(compile.arg(still))?;
         guests::program(&root.join("init"), include_str!("init"))?;
         guests::program(&root.join("bin/limited"), include_str!("limited.sh"))?;
         guests::program(&root.join("bin/oom"), include_str!("oom.sh"))?;
@@ -126,7 +118,8 @@ impl<'a> Guest<'a> {
             format.arg("-d").arg(files);
         }
         failure::output(format.arg(folder.join(DISKS[1].0)))?;
-        Ok(Self { workspace, folder })
+        let still = guests::still(&folder)?;
+        Ok(Self { workspace, folder, still })
     }
 
     /// An emulator, as it boots a kernel and runs the command.
@@ -147,15 +140,13 @@ impl<'a> Guest<'a> {
             (BUGS, _) => Nodes::One,
             _ => Nodes::Alike,
         };
-        let machine = Machine { memory: MEMORY, cpus: *cpus, in_turn: seed.is_some(), nodes };
+        let machine =
+            Machine { memory: MEMORY, cpus: *cpus, in_turn: seed.map(|_| self.still.as_path()), nodes };
         // The answers of a disk take the time of this machine.
         let disks = if seed.is_some() { &[][..] } else { &DISKS };
         let mut qemu = guests::qemu(emulator, machine, disks.iter().map(|(name, _)| self.folder.join(name)));
         qemu.arg("-kernel").arg(image).arg("-initrd").arg(self.folder.join("root.cpio"));
         qemu.args(["-append", &append]).stdin(Stdio::null());
-        if seed.is_some() {
-            qemu.env("LD_PRELOAD", self.folder.join(STILL));
-        }
         Ok(qemu)
     }
 
@@ -166,7 +157,7 @@ impl<'a> Guest<'a> {
 
     /// The same on an emulator.
     pub(super) fn run_on(&self, emulator: Command, boot: &Boot) -> Result<String, Failure> {
-        self.run_each_on(emulator, boot).map(|mut outputs| outputs.remove(0))
+        self.run_each_on(emulator, boot).map(|outputs| outputs.concat())
     }
 
     /// The same, with several commands between semicolons: what each of them printed.
@@ -215,4 +206,16 @@ pub(super) fn succeeded(output: &str) -> Result<(), Failure> {
     let exit = output.lines().find_map(|line| line.strip_prefix("exit "));
     ensure!(exit == Some("0"), new, "the command failed in the guest:\n{output}");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_has_its_output_and_one_that_did_not_end_has_none() {
+        let text = format!("boots\n{BEGINS}\none\nexit 0\n{ENDS}\n{BEGINS}\ntwo\n{ENDS}\n{BEGINS}\nthree");
+        assert_eq!(outputs(&text), ["one\nexit 0\n", "two\n"]);
+        assert!(outputs("boots").is_empty());
+    }
 }

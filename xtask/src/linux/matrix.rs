@@ -209,6 +209,9 @@ pub(super) fn run(workspace: &Workspace, matrix: &Matrix) -> Result<(), Failure>
             };
             let outputs = guest.run_each_on(emulator.counting("x86_64", &report), &boot)?;
             let instructions = fs::read_to_string(&report).at(&report)?;
+            // A load that fails has no count, and none has two.
+            let counted = instructions.lines().count();
+            ensure!(counted <= jobs.len(), new, "{} loads began and ended {counted} times", jobs.len());
             let instructions = instructions.lines().chain(iter::repeat(""));
             for ((job, output), instructions) in jobs.iter().zip(&outputs).zip(instructions) {
                 let (counts, name) = (Counts::of(output, instructions)?, job.load.name);
